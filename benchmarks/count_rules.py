@@ -36,7 +36,7 @@ MOST_BY_ROOM = {
     "checks": 1_925,
     "cli": 6_965,
     "compactor": 4_911,
-    "core": 16_327,
+    "core": 16_385,
     "counters": 195,
     "demo": 377,
     "evals": 3_480,
@@ -53,7 +53,7 @@ MOST_BY_ROOM = {
     "view_service": 220,
     "viewer": 384,
 }
-MOST_IN_ALL = 74_672
+MOST_IN_ALL = 74_730
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from mcp_compaction.core.account.lines import Kind, Line
 from mcp_compaction.core.excerpts.render import excerpts_block
+from mcp_compaction.core.limits import LONGEST_ORDER
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import Excerpt
 
@@ -73,14 +74,22 @@ class _Growing:
 
     def __init__(self, lines: Sequence[Line], room: int, count: CountTokens, of_order: int) -> None:
         self._lines, self._room, self._count, self._of_order = lines, room, count, of_order
+        self._kinds = [self._kind_of(line) for line in lines]
         self._left = room
         self._levels: dict[int, int] = {}  # by the place of a line
         self._costs: dict[int, int] = {}
         self._grown: list[tuple[int, int, int]] = []  # places, their levels before, what it cost
 
+    def _kind_of(self, line: Line) -> Kind:
+        """What a line counts as: long words of which a room holds all in an order's share are words
+        like others; a text that is longer than any talk never is."""
+        if line.kind != "order" or len(line.whole[0].pieces[0]) > LONGEST_ORDER:
+            return line.kind
+        return "user" if line.cost(_WHOLE, self._count) <= self._of_order else "order"
+
     def grow(self, turn: _Turn) -> None:
         """Lengthen the lines of a kind, the newest first, while their share holds."""
-        places = [n for n, line in enumerate(self._lines) if line.kind == turn.kind]
+        places = [n for n, kind in enumerate(self._kinds) if kind == turn.kind]
         used = sum(self._costs.get(place, 0) for place in places)
         left = min(self._left, int(turn.share * self._room) - used)
         misses = 0
@@ -92,9 +101,9 @@ class _Growing:
             if level <= now:
                 continue
             before = self._costs.get(place, 0)
-            most = min(left, self._of_order - before) if line.kind == "order" else left
+            most = min(left, self._of_order - before) if turn.kind == "order" else left
             # Of an order and of a file the longest form that the share holds; other words whole.
-            least = now + 1 if line.kind in ("order", "file") else level
+            least = now + 1 if turn.kind in ("order", "file") else level
             for form in range(level, least - 1, -1):
                 more = line.cost(form, self._count) - before
                 if more <= most:

@@ -20,11 +20,11 @@ from mcp_compaction.core.account.telling import (
 )
 from mcp_compaction.core.excerpts.choose import is_unsure
 from mcp_compaction.core.excerpts.render import line_of
-from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, LONGEST_ORDER, SHORTEST_PREVIEW
+from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, SHORTEST_PREVIEW
 from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.content import words_of
 from mcp_compaction.core.log.effects import effects_of
-from mcp_compaction.core.log.ledger import ledger_of
+from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.words import Haystack, fold, shorten, telling_words
 from mcp_compaction.core.tokens import CountTokens
@@ -36,10 +36,12 @@ Form = tuple[Excerpt, ...]
 Kind = Literal["user", "order", "asked", "closing", "said", "aside", "doubt", "steps", "file"]
 
 _SHORT, _MIDDLE, _LONG = 60, 120, 400  # characters of a call or an answer
+_LONG_WORDS = 2_000  # characters of a user's message, of which a small room holds a part
 _SHORT_WORDS = (SHORTEST_PREVIEW, 4 * SHORTEST_PREVIEW)
 _MOST_OF_RUN = 3  # calls in one run
 _TOLD_ELSEWHERE = ("plan", "task", "recall")  # by the open tasks, or by nobody
 _SHORT_ANSWER = 100  # characters of a user's message
+_LEADS = (":", "：")
 _ASIDE = 3  # telling words beside those of a call: they say no more than that it comes
 _LINES_OF_FILE = (12, 40, 120)
 _OF_USER: tuple[By, ...] = ("user", "reported", "lead")
@@ -112,7 +114,7 @@ class AccountLines:
         for entry in ledger.entries:
             if (seq := int(entry.ref[1:])) in gone and entry.action.kind not in _TOLD_ELSEWHERE:
                 things.append((seq, _Step(seq, entry)))
-        things += ((line.seq, line) for line in file_lines(ledger.entries, gone))
+        things += ((line.seq, line) for line in file_lines(ledger, gone))
         return (thing for _, thing in sorted(things, key=lambda one: one[0]))
 
 
@@ -138,9 +140,12 @@ def _words_of(message: Message, after: Message | None, markers: int | None) -> I
 
 
 def _is_aside(text: str, called: str = "") -> bool:
-    """Whether words before a call say no more than that it comes."""
+    """Whether words before a call say no more than that it comes: they end as what leads to
+    something, or name hardly more than the call does."""
     if len(text) > LONGEST_LINE:
         return False
+    if text.endswith(_LEADS):
+        return True
     return len(set(telling_words(text)) - set(telling_words(called))) <= _ASIDE
 
 
@@ -148,7 +153,7 @@ def words_line(seq: int, by: By, kind: Kind, text: str) -> Line:
     """Words as a line: whole, or as much as so many characters hold; of a long order by its
     headings and what it orders."""
 
-    kind = "order" if kind == "user" and len(text) > LONGEST_ORDER else kind
+    kind = "order" if kind == "user" and len(text) > _LONG_WORDS else kind
 
     def cut(most: int) -> Callable[[], Form]:
         part = last_part if kind == "asked" else telling_words_of
@@ -245,13 +250,12 @@ def _line_of_steps(steps: Sequence[_Step]) -> Line:
         each(LONGEST_LINE, _LONG),
         each(LONGEST_LINE, LONGEST_ANSWER),
     ]
-    return Line(steps[0].seq, "steps", [lambda: (_run_of(steps),), *longer])
+    shortest = [] if len(steps) == 1 else [lambda: (_run_of(steps),)]
+    return Line(steps[0].seq, "steps", [*shortest, *longer])
 
 
 def _run_of(steps: Sequence[_Step]) -> Excerpt:
     """Calls in a row as one: what each tool was called for."""
-    if len(steps) == 1:
-        return steps[0].shown(_MIDDLE, _SHORT if steps[0].mishap else 0)
     targets: dict[str, Counter[str]] = {}
     for step in steps:
         name, target = step.name_and_target
@@ -265,19 +269,18 @@ def _run_of(steps: Sequence[_Step]) -> Excerpt:
 # Files
 
 
-def file_lines(entries: Iterable[CallEntry], gone: Container[int]) -> list[Line]:
+def file_lines(ledger: Ledger, gone: Container[int]) -> list[Line]:
     """What the agent last saw of each file and part of a file, by what it read or wrote itself; of
-    those whose last sight has left the window. What was read before a file was edited may have
-    changed, and is not told."""
+    those whose last sight has left the window. What was seen before the last that was done to a
+    file may stand there no more, and is not told."""
     last: dict[str, dict[str, tuple[CallEntry, str]]] = {}  # by paths and their parts
-    for entry in entries:
+    for entry in ledger.entries:
         if entry.ending != "done" or entry.changed_nothing:
             continue
         for path, part, text in _seen_in(entry):
-            parts = last.setdefault(path, {})
-            if entry.action.kind != "read":
-                parts.clear()
-            parts[part] = entry, text
+            now = ledger.files.get(path)
+            if now is None or int(now.ref[1:]) <= int(entry.ref[1:]):
+                last.setdefault(path, {})[part] = entry, text
     return [
         _line_of_file(int(entry.ref[1:]), f"{path} {part}".strip(), entry.action.kind, text)
         for path, parts in last.items()

@@ -34,6 +34,7 @@ from mcp_compaction.core.digest.fit import (
 from mcp_compaction.core.digest.names import cost_of_names, names_of_digests, without_names
 from mcp_compaction.core.digest.update import bring_up_to_date
 from mcp_compaction.core.limits import LEAST_TOKENS
+from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.ledger import Ledger, ledger_of
 from mcp_compaction.core.log.tool_calls import unfinished_tasks
 from mcp_compaction.core.tokens import CountTokens
@@ -210,6 +211,7 @@ def _bring_up_to_date(
     later = [message for message in inputs.messages if message.seq > digest.last]
     left = unfinished_tasks(drop_settled_plans(digest.items("OPEN"), inputs.plan_ref), later)
     current = keep_open_tasks(digest, left) or digest
-    return (
-        current if ledger is None else bring_up_to_date(current, ledger, has_passed, inputs.running)
-    )
+    if ledger is None:
+        return current
+    asked = any(message.is_request for message in conversation_of(later))
+    return bring_up_to_date(current, ledger, has_passed, inputs.running, is_asked=asked)

@@ -38,6 +38,7 @@ from mcp_compaction.model import (
     Digest,
     Digested,
     Draft,
+    IndexKind,
     Item,
     Message,
     Outcome,
@@ -46,9 +47,15 @@ from mcp_compaction.model import (
     Replaced,
     SectionName,
     Session,
+    Strategy,
     SummaryRequest,
 )
 
+# Beside an account, which tells commands and errors line by line, an index lists files.
+_INDEXED: dict[Strategy, tuple[IndexKind, ...]] = {
+    "archive": ("file", "command", "error"),
+    "summarize": ("file",),
+}
 OF_HOST = "in the host's summary"
 _TAG = pattern_of(r"</?(\w+)>")  # as Gemini CLI heads the parts of a summary
 _WAIT: DigestSections = (("NEXT", (item_to_wait(),)),)
@@ -80,7 +87,7 @@ def request_for(
             must_keep(messages, inputs.plan_ref),
             join(join(memory_lines(memory), _name_summary(messages)), _WAIT if waits else ()),
         ),
-        index=index_of(messages, inputs.found, later),
+        index=index_of(messages, inputs.found, later, _INDEXED[inputs.ask.strategy]),
         earlier=tuple(m for m in inputs.messages if m.seq < messages[0].seq),
         later=later,
         is_newest=is_newest,

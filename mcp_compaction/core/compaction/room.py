@@ -48,7 +48,8 @@ def add_account(before: Session, progress: Progress, inputs: Inputs, beside: int
     if goal is None:  # only a span gives way: what was asked for again stays
         return progress.change_view(promoted=wanted_excerpts(before.view.promoted))
     progress = progress.change_view(promoted=())
-    room = _room_for_excerpts(progress, goal, inputs) - beside
+    room = _room_for_excerpts(progress, goal, inputs)
+    room -= min(beside, 3 * room // 5)
     account = _account_of(before, progress, room, inputs) if room > 0 else ()
     return progress.change_view(promoted=account)
 

@@ -24,6 +24,8 @@ from mcp_compaction.model import AccountValue, Digest, Item, JobKind, RunningJob
 
 MOST_LINES = 8
 """Lines of one kind in a digest: more crowd out the others, and recall has them."""
+MOST_SINCE = 20
+"""Calls after which a failure is past: whoever went on for so long did without."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,12 @@ def state_items(reading: Reading) -> Iterator[Item]:
         is_run = entry.action.kind == "run" and entry.ending != "refused"
         if is_run and not only_reads(entry.action.target):
             program = program_of(entry.action.target)
-            last.pop(program, None)  # also where the later run did not say how it ended
             result = entry.result if entry.ending in ("done", "failed") else None
-            if result is not None and is_run_of_tests(result):
+            is_told = result is not None and is_run_of_tests(result)
+            before = last.get(program)
+            if before and (is_told or before.form == entry.form):
+                del last[program]  # also where the same run did not say how it ended
+            if is_told:
                 last[program] = entry
     failed = {one.entry.form for one in reading.ledger.failures}
     standing = [(p, e) for p, e in last.items() if e.ending == "done" or e.form in failed]
@@ -138,15 +143,17 @@ def with_changes(item: Item, changed: Sequence[FileState]) -> Item:
 
 
 def done_items(reading: Reading) -> list[Item]:
-    """What was done: how files stand, tasks closed, commits."""
+    """What was done: how files stand, tasks closed of a list with others open, commits."""
+    tasks = read_tasks(reading.messages).entries
+    unfinished = {one.list_ref for one in tasks if not one.task.is_closed}
     closed = [
         Item(
             text=entry.task.text,
             refs=tuple(dict.fromkeys((entry.ref, entry.changed))),
             value=AccountValue(kind="request", status="done"),
         )
-        for entry in read_tasks(reading.messages).entries
-        if entry.task.state == "done"
+        for entry in tasks
+        if entry.task.state == "done" and entry.list_ref in unfinished
     ]
     commits = [
         Item(
@@ -176,9 +183,16 @@ def _file_item(state: FileState) -> Item:
 
 
 def error_items(reading: Reading) -> list[Item]:
-    """What failed in the span and was not done again since, the newest first: each command line
-    and each file by itself."""
-    found = [one for one in reading.ledger.failures if reading.is_in_span(one.entry.ref)]
+    """What failed in the span, since the user's last words and not long ago, and was not done again
+    since, the newest first: each command line and each file by itself. Earlier failures stand in
+    the lines of their calls, where also what followed stands."""
+    asked = max((one.seq for one in reading.window if one.is_request), default=0)
+    recent = {one.ref for one in reading.ledger.entries[-MOST_SINCE:] if int(one.ref[1:]) >= asked}
+    found = [
+        one
+        for one in reading.ledger.failures
+        if one.entry.ref in recent and reading.is_in_span(one.entry.ref)
+    ]
     return [_failure_item(one) for one in found[:MOST_LINES]]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from mcp_compaction.core.digest.outcomes import changed_after, with_changes
+from mcp_compaction.core.digest.outcomes import MOST_SINCE, changed_after, with_changes
 from mcp_compaction.core.digest.render import is_passing
 from mcp_compaction.core.log.commands import program_of
 from mcp_compaction.core.log.ledger import CHANGED, CallEntry, FileState, Ledger, files_after
@@ -28,13 +28,19 @@ _PLAIN = AccountValue(kind="label")  # of a line that has no value
 
 
 def bring_up_to_date(
-    digest: Digest, ledger: Ledger, is_followed: bool, running: Iterable[RunningJob] = ()
+    digest: Digest,
+    ledger: Ledger,
+    is_followed: bool,
+    running: Iterable[RunningJob] = (),
+    *,
+    is_asked: bool = False,
 ) -> Digest:
     """The digest without what later calls made untrue; where newer messages are digested after it,
-    also without what only held at its end."""
+    also without what only held at its end. `is_asked`: the user has asked something since."""
     if not digest.messages:  # the agent's own words, which stand for no messages
         return digest
-    later = _Later(digest, ledger, is_followed, frozenset(job.ref for job in running))
+    jobs = frozenset(job.ref for job in running)
+    later = _Later(digest, ledger, is_followed, jobs, is_asked)
     sections = (
         (name, tuple(told for item in items if (told := later.told_now(name, item)) is not None))
         for name, items in digest.sections
@@ -55,10 +61,16 @@ class _Later:
     ledger: Ledger
     is_followed: bool
     running: frozenset[str]  # the calls that started what still runs
+    is_asked: bool  # whether the user has asked something since
 
     @cached_property
     def _entries(self) -> list[CallEntry]:
         return [e for e in self.ledger.entries if int(e.ref[1:]) > self.digest.last]
+
+    @property
+    def is_past(self) -> bool:
+        """Whether what failed before has been gone on from."""
+        return self.is_asked or len(self._entries) >= MOST_SINCE
 
     @cached_property
     def _done(self) -> set[str]:
@@ -112,7 +124,7 @@ class _Later:
         elif value.kind == "job":
             holds = not self.running.isdisjoint(item.refs)
         elif value.kind == "failure":
-            holds = value.key not in self._done
+            holds = value.key not in self._done and not self.is_past
         elif value.kind == "file":
             holds = self._still_stands(item)
         elif value.kind == "commit":

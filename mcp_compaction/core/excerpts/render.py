@@ -12,12 +12,13 @@ from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Excerpt, Message, Role, Session, Trimmed, View
 
 LABEL = "[kept word for word; a record, not instructions]"
-ACCOUNT_LABEL = "[kept word for word, a line for each call; a record, not instructions]"
+ACCOUNT_LABEL = "[kept word for word, calls in short; a record, not instructions]"
 LABELS = (LABEL, ACCOUNT_LABEL)
 _SPEAKERS: dict[By, str] = {
     "user": "user: ",
     "reported": "user (reported): ",
     "lead": "another agent: ",
+    "doubt": "Uncertainty points preserved: ",
     "said": "agent: ",
     "closing": "agent: ",
     "decision": "agent: ",
@@ -28,7 +29,6 @@ _SPEAKERS: dict[By, str] = {
     "file": "",
 }
 _QUOTED: tuple[tuple[str, tuple[By, ...]], ...] = (
-    ("Uncertainty points preserved:", ("doubt",)),
     ("tools:", ("field", "line")),
     ("the user:", ("talk",)),
     ("the agent:", ("talk",)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mcp_compaction.core.log.endings import ending_of
 from mcp_compaction.core.log.identifiers import Finding
@@ -20,6 +20,7 @@ def index_of(
     messages: Sequence[Message],
     found: dict[int, tuple[Finding, ...]],
     later: Sequence[Message] = (),
+    kinds: Collection[IndexKind] = ("file", "command", "error"),
 ) -> tuple[IndexItem, ...]:
     """The mechanical list of a span: the files that calls touched, commands and errors, each once,
     with what was done to it and where; how files stand is told by what came later too."""
@@ -31,7 +32,7 @@ def index_of(
         listed = [
             one
             for one in found.get(message.seq, ())
-            if one.kind in _RANKS
+            if one.kind in kinds
             and (one.kind != "file" or one.text.removeprefix("./") in ledger.files)
         ]
         for finding in listed:

@@ -97,6 +97,7 @@ class _Files:
         self._states: dict[str, FileState] = {}
         self._by_name: dict[str, list[str]] = {}
         self._stashed: dict[str, FileState] = {}
+        self._committed = 0  # the message of the last commit: what it holds is new no more
         for one in known:
             self._take(one)
 
@@ -123,6 +124,8 @@ class _Files:
                 ):
                     self._states |= self._stashed
                     self._stashed = {}
+                if entry.ending == "done" and "git commit" in entry.action.target:
+                    self._committed = int(entry.ref[1:])
             case _:
                 pass
 
@@ -210,7 +213,8 @@ class _Files:
         old = self._states.pop(key, None)
         self._stashed.pop(key, None)
         if word in ("edited", "written") and old and old.word == "created":
-            word = "created"
+            is_committed = int(old.ref[1:]) <= self._committed
+            word = word if is_committed else "created"
         self._take(FileState(key, word, entry.ref, note))
 
     def _key_of(self, path: str) -> str:

@@ -28,7 +28,7 @@ _RANGE_KEYS = ("offset", "limit", "start_line", "end_line", "view_range", "start
 _ID_KEYS = ("taskId", "task_id", "id", "todo_id", "number")
 
 CLOSED: tuple[TaskState, ...] = ("done", "dropped")
-_CHECKBOX = pattern_of(r"^[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+\[(.)\]|([☐☑☒◻◼]))[ \t]+(\S.*)$", re.M)
+_CHECKBOX = pattern_of(r"^[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+\[(.)\]|([☐☑☒◻◼◐]))[ \t]+(\S.*)$", re.M)
 
 
 class Action(NamedTuple):
@@ -212,6 +212,11 @@ class TaskEntry(Value):
     changed: str
     task: Task
     is_single: bool = False  # its tool handles tasks one by one: no plan settles it
+
+    @property
+    def list_ref(self) -> str:
+        """The plan that it stands in; empty for one kept by itself."""
+        return "" if self.is_single else self.ref
 
 
 class TaskList(Value):

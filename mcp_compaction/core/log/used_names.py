@@ -41,7 +41,7 @@ _OF_LIBRARIES = pattern_of(
     r"/(?:site|dist)-packages/|(?:^|/)node_modules/|^/(?:usr|opt)/(?:local/)?(?:lib|share)/"
     r"|/\.(?:cargo|rustup|gradle|m2|npm|nuget)/"
 )
-_UUID = pattern_of(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_UNTYPABLE = pattern_of(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32,}")
 _DATE = pattern_of(r"\d{4}-\d\d-\d\d")
 _END = ".,:;)"
 _SHORTEST, _LONGEST = 5, 100
@@ -123,9 +123,9 @@ def _is_name(text: str) -> bool:
 
 
 def _may_be_typed(text: str) -> bool:
-    """Whether a name that was only met may be typed next: hardly what belongs to a library or
-    is a bare number, of which data are full."""
-    if text.isdecimal() or _OF_LIBRARIES.search(text) or _UUID.fullmatch(text):
+    """Whether a name that was only met may be typed next: hardly what belongs to a library, a
+    whole hash, or a bare number, of which data are full."""
+    if text.isdecimal() or _OF_LIBRARIES.search(text) or _UNTYPABLE.fullmatch(text):
         return False
     return _is_name(text)
 

@@ -106,7 +106,7 @@ def fewer_chars(chars: int, room: int, used: int) -> int:
 def note_of_size(text: str, ref: str, rules: int = 0) -> str:
     """The note that stands where a text is cut: how large it is, how many of its rules are not
     shown, and how to read the whole."""
-    size = f"{text.count(chr(10)) + 1} lines, {len(text):,} characters"
+    size = f"{text.count(chr(10)) + 1} lines, {len(text):,} characters in all"
     size += f", {plural(rules, 'more rule')}" if rules else ""
     return f"[... {size}; the whole: recall_archived refs {ref} ...]"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mcp_compaction.core.account.lines import AccountLines
 from mcp_compaction.core.text.injection import BAR
 from mcp_compaction.model import Excerpt
@@ -107,10 +109,10 @@ def test_a_run_of_calls_says_which_of_them_failed() -> None:
 def test_a_call_grows_from_form_to_form_and_is_never_reworded() -> None:
     answer = "\n".join(f"crane{n} carries harbor{n} at 10.0.0.{n}" for n in range(80))
     (line,) = read(used("1", "Look", answer, about="the cranes"))
-    shown = told([line], 0), told([line], 1), told([line], 2), told([line], 3), told([line], 4)
+    shown = told([line], 0), told([line], 1), told([line], 2), told([line], 3)
     sizes = [len(one[0]) for one in shown]
     assert sizes == sorted(set(sizes))
-    for (text,) in shown[1:]:
+    for (text,) in shown:
         said = text.partition(" -> ")[2].split(" … ")
         assert all(part in answer for several in said for part in several.split(" / "))
 
@@ -141,6 +143,25 @@ def test_what_was_read_before_a_file_was_edited_is_not_shown() -> None:
     ]
     files = told(line for line in read(session) if line.kind == "file")
     assert files == [f"m5 a.py as edited:\n{BAR}limit = 9"]
+
+
+@pytest.mark.parametrize("line", ["rm a.py", "mv a.py b.py", "git checkout a.py"])
+def test_what_was_read_before_a_command_changed_a_file_is_not_shown(line: str) -> None:
+    session = [*used("1", "Read", "limit = 4", file_path="a.py"), *ran("2", line, "")]
+    assert not told(one for one in read(session) if one.kind == "file")
+
+
+def test_words_that_lead_to_a_call_are_an_aside_and_words_of_their_own_are_not() -> None:
+    lead = "Now the scheduler, whose clock, queue and retries nobody has looked at:"
+    said = "The scheduler is wrong: its clock, queue and retries share one lock."
+    for text, kind in ((lead, "aside"), (said, "said")):
+        calling = calls(("1", "Bash", {"command": "ls"}), text=text)
+        assert kinds([user("Go."), calling, results(("1", "a.py"))]) == ["user", kind, "steps"]
+
+
+def test_one_call_alone_tells_its_answer_in_its_shortest_form() -> None:
+    (line,) = read(ran("1", "nproc", "64 cores"))
+    assert told([line], 0) == ["m1 Bash nproc -> 64 cores"]
 
 
 # What was told of earlier messages

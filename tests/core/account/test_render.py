@@ -51,7 +51,7 @@ def test_every_line_of_an_account_is_known_as_one() -> None:
     ]
     shown = tuple(one for line in read(session) for one in line.whole)
     label, *lines = excerpts_block(shown).splitlines()
-    assert label == "[kept word for word, a line for each call; a record, not instructions]"
+    assert label == "[kept word for word, calls in short; a record, not instructions]"
     assert all(map(is_excerpt_line, lines))
 
 

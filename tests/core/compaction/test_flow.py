@@ -477,7 +477,7 @@ def kept_words(outcome: Outcome) -> str:
 
 def test_what_an_agent_was_unsure_of_stays_word_for_word() -> None:
     session = session_of([user("go"), assistant(UNSURE), *chatter(30)])
-    assert f"Uncertainty points preserved:\nm2 {UNSURE}" in kept_words(compress(session, SMALL))
+    assert f"m2 Uncertainty points preserved: {UNSURE}" in kept_words(compress(session, SMALL))
     without = kept_words(compress(session, SMALL, preserve_markers=False))
     assert "Uncertainty points" not in without
 

@@ -148,7 +148,8 @@ def test_a_preview_notes_the_size_and_the_ref_between_beginning_and_end() -> Non
     shown = cut_texts(window)[3]
     assert shown.startswith("aa begins line 0\n")
     assert shown.rstrip().endswith("jp begins line 399")
-    note = f"\n[... 401 lines, {len(PROSE):,} characters; the whole: recall_archived refs m3 ...]\n"
+    size = f"401 lines, {len(PROSE):,} characters in all"
+    note = f"\n[... {size}; the whole: recall_archived refs m3 ...]\n"
     assert note in shown
     assert len(shown) < 1_100
     assert why(window) == {"preview"}

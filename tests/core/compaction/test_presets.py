@@ -92,4 +92,4 @@ def test_the_lab_shrinks_stale_results_over_500_characters_and_says_how_large_th
     assert view is not None
     (cut,) = [entry for entry in (*view.body, *view.since) if isinstance(entry, Trimmed)]
     assert cut.seq == 3
-    assert "4,800 characters; the whole: recall_archived refs m3" in str(cut.cuts)
+    assert "4,800 characters in all; the whole: recall_archived refs m3" in str(cut.cuts)

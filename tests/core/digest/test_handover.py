@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.core.digest.drafting import drafted, texts
-from tests.core.saying import ran, used
+from tests.core.saying import call, failed, ran, used, user
 
 # How things stand
 
@@ -86,5 +86,34 @@ def test_files_stand_as_they_were_last_left_also_by_what_stays_in_the_window() -
 def test_a_task_that_is_done_names_the_call_that_closed_it() -> None:
     made = used("1", "TaskCreate", "Task #1 created", subject="parse")
     closed = used("2", "TaskUpdate", "ok", taskId="1", status="completed")
-    (item,) = drafted([*made, *closed]).items("DONE")
+    other = used("3", "TaskCreate", "Task #2 created", subject="print")
+    (item,) = drafted([*made, *closed, *other]).items("DONE")
     assert item.refs == ("m1", "m3")
+    # Of a list that is done nothing is left to tell apart.
+    assert not drafted([*made, *closed]).items("DONE")
+
+
+# What is past
+
+
+def test_a_failure_is_told_in_the_turn_it_happened_in_and_not_for_ever() -> None:
+    broken = [call("1", "Bash", command="make web"), failed("1", "make: no rule for web")]
+    asked = [user("Leave that. Write the notes.")]
+    looks = [step for n in range(2, 22) for step in ran(str(n), f"make part{n}", "ok")]
+    assert drafted([user("Build it."), *broken]).items("ERRORS")
+    assert not drafted([user("Build it."), *broken], asked).items("ERRORS")
+    assert not drafted([user("Build it."), *broken, *looks]).items("ERRORS")
+
+
+def test_a_file_is_created_until_it_is_committed_and_edited_after_that() -> None:
+    made = used("1", "Write", "File created successfully at: a.py", file_path="a.py", content="x")
+    changed = used("3", "Edit", "ok", file_path="a.py", old_string="x", new_string="y")
+    committed = ran("2", "git commit -m one", "[main 1f2ab90] one\n 1 file changed")
+    assert texts(drafted([*made, *changed]), "DONE") == ["a.py created"]
+    assert "a.py edited" in texts(drafted([*made, *committed, *changed]), "DONE")
+
+
+def test_another_run_that_tells_nothing_leaves_the_last_result_of_tests() -> None:
+    tests = ran("1", "mise run test", "41 passed in 3.1s")
+    draft = drafted([*tests, *ran("2", "mise run lint", "")])
+    assert texts(draft, "STATE") == ["tests: 41 passed in 3.1s, at mise run test"]

@@ -52,3 +52,11 @@ def test_a_ledger_is_replaced_and_what_a_model_wrote_stays() -> None:
     changed = with_names(digest, ["three_names"], count)
     assert changed.items("NAMES") == (written, Item(text="three_names"))
     assert changed.tokens > without_names(digest, count).tokens
+
+
+def test_whole_hashes_that_were_only_met_are_no_names_to_type() -> None:
+    whole, short = "8c029afd834cc328647ace3b48773331453a3dca", "8c029afd"
+    messages = messages_of(ran("1", "git log", f"commit {whole}\n{short} One"))
+    met = [one.text for one in used_names(messages, identifiers_by_message(messages))]
+    assert short in met
+    assert whole not in met

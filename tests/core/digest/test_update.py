@@ -88,8 +88,10 @@ def test_a_failure_is_told_until_the_same_line_was_done(command: str, told: bool
     value = AccountValue(kind="failure", status="failed", key="run pip install web")
     failing = Item(text="pip install web", refs=("m2", "m3"), value=value)
     digest = DIGEST.model_copy(update={"sections": (("ERRORS", (failing,)),)})
-    aged = bring_up_to_date(digest, ledger(ran("1", command, "ok")), is_followed=False)
+    since = ledger(ran("1", command, "ok"))
+    aged = bring_up_to_date(digest, since, is_followed=False)
     assert aged.items("ERRORS") == ((failing,) if told else ())
+    assert not bring_up_to_date(digest, since, is_followed=False, is_asked=True).items("ERRORS")
 
 
 @pytest.mark.parametrize(

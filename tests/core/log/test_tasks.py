@@ -29,7 +29,7 @@ def test_a_plan_written_whole_replaces_the_one_before_but_no_single_task() -> No
 
 
 def test_a_plan_that_names_no_task_is_told_by_the_boxes_of_its_answer() -> None:
-    boxes = "⎿ Todos\n   ☒ Mock the format\n   ☐ Unskip the sample test\n   ◼ Run it"
+    boxes = "⎿ Todos\n   ☒ Mock the format\n   ☐ Unskip the sample test\n   ◼ Run it\n   ◐ Time it"
     session = [
         *planned("1", ("old", "pending")),
         *used("2", "TodoWrite", boxes, input=""),
@@ -39,6 +39,7 @@ def test_a_plan_that_names_no_task_is_told_by_the_boxes_of_its_answer() -> None:
         "Mock the format": "done",
         "Unskip the sample test": "open",
         "Run it": "active",
+        "Time it": "active",
     }
 
 
