@@ -228,7 +228,7 @@ GONE: Final = frozenset(
         *(set(_NUMBERS) - set(POLICY)),
         *("overhead_per_tool", "overhead_tokens", "advise_below_trigger", "fact_days"),
         *("min_messages_to_compact", "head_preview_over_tokens", "digest_max_percent"),
-        *("pinned_max_chars", "pinned_max_percent", "bound_thinking"),
+        *("pinned_max_chars", "pinned_max_percent", "bound_thinking", "ask_before_resume"),
         *("summarizer_timeout_seconds", "summarizer_total_seconds", "ask_timeout_seconds"),
         *("summarizer_max_calls_per_session", "view_timeout_seconds"),
         *("checks_dialog", "offload_on_arrival"),

@@ -100,11 +100,11 @@ async def test_every_fall_is_counted_and_the_last_reason_told(tmp_path: Path) ->
     assert "CONTEXT_BUDGET" not in said
 
 
-@pytest.mark.parametrize("limit", ["calls_per_session", "cost_per_hour"])
+@pytest.mark.parametrize("limit", ["calls_per_hour", "cost_per_hour"])
 async def test_a_limit_that_nears_makes_the_system_act_earlier(limit: str, tmp_path: Path) -> None:
     (tmp_path / "calm").mkdir()
-    calm = await stats_after(tmp_path / "calm", Paid(), Limits(calls_per_session=1_000))
-    reached = {"calls_per_session": calm.system.calls, "cost_per_hour": calm.system.cost}
+    calm = await stats_after(tmp_path / "calm", Paid(), Limits(calls_per_hour=1_000))
+    reached = {"calls_per_hour": calm.system.calls, "cost_per_hour": calm.system.cost}
     pressed = await stats_after(tmp_path, Paid(), Limits.model_validate({limit: reached[limit]}))
     assert not calm.is_pressed
     assert pressed.is_pressed

@@ -91,7 +91,6 @@ class Policy(Value):
         "Whether to act 10 points earlier and keep one recent turn less.",
         "tokens are dear; near a limit on model calls or cost it happens by itself",
     )
-    ask_before_resume: bool = False  # NEXT says that the agent is to wait for the user
 
     # What stays
     keep_first_request: bool = setting(

@@ -358,9 +358,9 @@ async def test_a_refused_compression_has_made_no_call(api: Api, tmp_path: Path) 
 async def test_where_a_limit_is_reached_no_model_is_asked(api: Api, tmp_path: Path) -> None:
     with serving("ok") as served:
         asked = summarizer(api, served.url, tmp_path, FAST, Pauses())
-        async with open_play(tmp_path, asked, Limits(calls_per_session=0)) as played:
+        async with open_play(tmp_path, asked, Limits(calls_per_hour=0)) as played:
             done = await played.compress()
-            assert "no model was asked: 0 of 0 model calls per session" in done.receipt.notes[0]
+            assert "no model was asked: 0 of 0 model calls per hour" in done.receipt.notes[0]
             await check_view(played)
     assert served.asked == []
 
@@ -401,7 +401,7 @@ async def test_when_a_later_part_fails_what_was_answered_is_kept_and_said(
 
 
 async def test_a_limit_that_nears_becomes_budget_pressure(tmp_path: Path) -> None:
-    async with open_play(tmp_path, ExtractiveSummarizer(), Limits(calls_per_session=10)) as played:
+    async with open_play(tmp_path, ExtractiveSummarizer(), Limits(calls_per_hour=10)) as played:
         info = played.info
         calm = (await compactor.read_stats(played.workspace, info)).pressure
         await played.store.add_calls(info.id, [ModelCall(model="x", seconds=1)] * 8, NOW)

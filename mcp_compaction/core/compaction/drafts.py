@@ -21,7 +21,7 @@ from mcp_compaction.core.digest.check.wills import will_claimed_in
 from mcp_compaction.core.digest.extract import extract, memory_lines, must_keep
 from mcp_compaction.core.digest.fit import DigestSections, as_sections, join, measure_digest
 from mcp_compaction.core.digest.parse import parse_digest
-from mcp_compaction.core.digest.render import FROM_LOG, item_of_summary, item_to_wait
+from mcp_compaction.core.digest.render import FROM_LOG, item_of_summary
 from mcp_compaction.core.log.conversation import (
     conversation_of,
     has_conversation,
@@ -58,7 +58,6 @@ _INDEXED: dict[Strategy, tuple[IndexKind, ...]] = {
 }
 OF_HOST = "in the host's summary"
 _TAG = pattern_of(r"</?(\w+)>")  # as Gemini CLI heads the parts of a summary
-_WAIT: DigestSections = (("NEXT", (item_to_wait(),)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,6 @@ def request_for(
     """The request for a draft that shall stand for a span."""
     # A host may show them in another order than they were said in.
     messages = tuple(sorted(block.messages, key=lambda message: message.seq))
-    waits = is_newest and inputs.policy.ask_before_resume
     later = tuple(m for m in inputs.messages if m.seq > messages[-1].seq)
     return SummaryRequest(
         first=messages[0].seq,
@@ -85,7 +83,7 @@ def request_for(
         messages=messages,
         must_keep=join(
             must_keep(messages, inputs.plan_ref),
-            join(join(memory_lines(memory), _name_summary(messages)), _WAIT if waits else ()),
+            join(memory_lines(memory), _name_summary(messages)),
         ),
         index=index_of(messages, inputs.found, later, _INDEXED[inputs.ask.strategy]),
         earlier=tuple(m for m in inputs.messages if m.seq < messages[0].seq),

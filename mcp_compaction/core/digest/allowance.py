@@ -13,7 +13,6 @@ _NEAR = 0.8
 class Limits(Value):
     """The most that summaries may take; None: no limit. An hour counts for all sessions at once."""
 
-    calls_per_session: int | None = None
     calls_per_hour: int | None = None
     cost_per_session: float | None = None  # dollars
     cost_per_hour: float | None = None
@@ -50,13 +49,9 @@ def allowance_of(session: Spent, hour: Spent, limits: Limits) -> Allowance:
 
 
 def _limits_of(session: Spent, hour: Spent, limits: Limits) -> Iterator[_Limit]:
-    for span, spent, most in (
-        ("session", session, limits.calls_per_session),
-        ("hour", hour, limits.calls_per_hour),
-    ):
-        if most is not None:
-            said = f"{spent.calls} of {most} model calls per {span} are made"
-            yield _Limit(f"summarizer_max_calls_per_{span}", spent.calls, most, said)
+    if (most := limits.calls_per_hour) is not None:
+        said = f"{hour.calls} of {most} model calls per hour are made"
+        yield _Limit("summarizer_max_calls_per_hour", hour.calls, most, said)
     for span, spent, dollars in (
         ("session", session, limits.cost_per_session),
         ("hour", hour, limits.cost_per_hour),

@@ -62,11 +62,6 @@ def render_or_label(digest: Digest) -> str:
     return render_digest(digest) or label_of(digest)
 
 
-def item_to_wait() -> Item:
-    """The line by which an agent waits for the user before it goes on."""
-    return Item(text="wait: ask the user before you resume", must_stay=True)
-
-
 def item_of_summary(ref: str) -> Item:
     """The line that says where the host's own summary is: there may be room for little of it."""
     return Item(text="the host's own summary as a whole", refs=(ref,), must_stay=True)

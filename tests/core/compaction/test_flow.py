@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from mcp_compaction.core.compaction.flow import flow
-from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.tokens import estimate
@@ -34,7 +33,6 @@ from mcp_compaction.model import (
     Sections,
     Session,
     ShownRecord,
-    Strategy,
     SummaryRequest,
     Text,
     ToolResult,
@@ -480,16 +478,3 @@ def test_what_an_agent_was_unsure_of_stays_word_for_word() -> None:
     assert f"m2 Uncertainty points preserved: {UNSURE}" in kept_words(compress(session, SMALL))
     without = kept_words(compress(session, SMALL, preserve_markers=False))
     assert "Uncertainty points" not in without
-
-
-@pytest.mark.parametrize("strategy", ["summarize", "archive"])
-def test_where_it_is_set_next_says_to_wait_for_the_user(strategy: Strategy) -> None:
-    session = session_of([user("Mend the limiter."), *chatter(40)])
-    asking = SMALL.model_copy(update={"ask_before_resume": True})
-    for policy, is_told in ((SMALL, False), (asking, True)):
-        (digest, *_) = done(compress(session, policy, force=True, strategy=strategy)).digests[::-1]
-        lines = [item.text for item in digest.items("NEXT")]
-        assert (
-            "- wait: ask the user before you resume\n" in f"{render_digest(digest)}\n"
-        ) is is_told
-        assert ("wait: ask the user before you resume" in lines) is is_told
