@@ -11,7 +11,6 @@ from mcp_compaction.compactor.workspace import Workspace, scope_of
 from mcp_compaction.core.pins import suggest_pins
 from mcp_compaction.core.project_facts import facts_told, is_used, offer_facts
 from mcp_compaction.model import (
-    Channel,
     Digest,
     Event,
     FactOffer,
@@ -57,11 +56,10 @@ async def offered_facts(work: Workspace, info: SessionInfo) -> tuple[FactOffer, 
     return await work.threads.run(offer_facts, messages, known, declined, told)
 
 
-async def keep_fact(
-    work: Workspace, info: SessionInfo, offer: FactOffer, channel: Channel
-) -> Pinned:
-    """Keep an offered fact for the project, in the name of the user who agreed to it."""
-    wish = PinWish(offer.text, "user", "fact", "project", channel=channel, ends_unused=True)
+async def keep_fact(work: Workspace, info: SessionInfo, offer: FactOffer) -> Pinned:
+    """Keep an offered fact for the project, in the name of the user who agreed to it at a
+    terminal."""
+    wish = PinWish(offer.text, "user", "fact", "project", channel="terminal", ends_unused=True)
     return await pinning.pin(work, info, wish)
 
 

@@ -208,12 +208,6 @@ def read_heads() -> tuple[Head, ...]:
 
 
 @cache
-def head_of(language: str) -> Head:
-    """The head of a language that has a lexicon."""
-    return next(head for head in read_heads() if head.language == language)
-
-
-@cache
 def _read_without_signs() -> tuple[Lexicon, ...]:
     """The lexicons of all languages, English first, without their signs: these stand at the end of
     a file, and take nine tenths of the time that it takes to read."""

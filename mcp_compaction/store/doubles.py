@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from mcp_compaction.core.window.history import is_in, runs_of
+from mcp_compaction.core.text.refs import runs_of
+from mcp_compaction.core.window.history import is_in
 from mcp_compaction.formats.identity import words_in
 from mcp_compaction.model import Event, Message, NewMessage, View
 from mcp_compaction.ports import HOST_COMPACTED, Batch

@@ -408,7 +408,11 @@ def _expression_of_pieces(phrases: Sequence[str], session: int) -> str:
 
 def pieces_of(text: str) -> list[str]:
     """The text in pieces, two at least where it has two words, without quotation marks."""
-    words = [word for word in _JOINT.split(text.replace('"', " ")) if _has_letter(word)]
+    words = [
+        word
+        for word in _JOINT.split(text.replace('"', " "))
+        if any(sign.isalnum() for sign in word)
+    ]
     most = min(_PIECE_CHARS, len(" ".join(words)) // 2)
     pieces: list[str] = []
     for word in words:
@@ -417,7 +421,3 @@ def pieces_of(text: str) -> list[str]:
         else:
             pieces.append(word)
     return pieces
-
-
-def _has_letter(word: str) -> bool:
-    return any(sign.isalnum() for sign in word)

@@ -249,17 +249,6 @@ def start_of(text: str, most: int) -> str:
     return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " …"
 
 
-def refs_text(seqs: Sequence[int]) -> str:
-    """Message numbers in order as refs, runs as spans."""
-    runs: list[list[int]] = []
-    for seq in seqs:
-        if runs and seq == runs[-1][-1] + 1:
-            runs[-1].append(seq)
-        else:
-            runs.append([seq])
-    return ", ".join(f"m{r[0]}" if len(r) == 1 else f"m{r[0]}..m{r[-1]}" for r in runs)
-
-
 def new_session_text(info: SessionInfo, inherited: Sequence[Pin], is_told: bool) -> str:
     """The name of a new session, and the pins it has from earlier ones of its project.
 

@@ -37,7 +37,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> StepClock:
 async def keep_fact(work: Workspace, info: SessionInfo) -> Pin:
     await compactor.record(work, info, read_incoming(proved(TESTS)))
     (offer,) = await compactor.offered_facts(work, info)
-    return (await compactor.keep_fact(work, info, offer, "terminal")).pin
+    return (await compactor.keep_fact(work, info, offer)).pin
 
 
 async def test_an_unused_fact_ends_and_a_used_one_is_kept_for_longer(

@@ -26,7 +26,6 @@ typical_words = "gebruik klaar"
 
 [unless]
 rule = "somebody's story"
-task = "somebody's story"
 
 [[sign]]
 kind = "guard"

@@ -111,7 +111,7 @@ async def _change(
     found = next((one for one in offered if one.offer.id == named), None)
     fact = next((pin for pin in kept if pin.ref == named), None)
     if found is not None and action == "accept":
-        pin = (await compactor.keep_fact(place.workspace, found.by[0], found.offer, "terminal")).pin
+        pin = (await compactor.keep_fact(place.workspace, found.by[0], found.offer)).pin
         return {
             "ref": pin.ref,
             "done": f"kept until {describe_moment(pin.expires)}, longer while sessions use it",

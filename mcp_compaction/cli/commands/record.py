@@ -16,7 +16,7 @@ from mcp_compaction.cli.console.transcripts import (
     intake_as_json,
     take_in,
 )
-from mcp_compaction.cli.console.wording import join_refs
+from mcp_compaction.core.text.refs import join_refs
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.core.wording import plural
 from mcp_compaction.errors import InputError

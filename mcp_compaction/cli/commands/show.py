@@ -13,11 +13,11 @@ from mcp_compaction import compactor
 from mcp_compaction.cli.console.invocation import Invocation, add_place, add_session
 from mcp_compaction.cli.console.opening import open_place
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.wording import extent_of, join_refs
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.log.pinned import pinned_block
+from mcp_compaction.core.text.refs import join_refs, span_of
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.core.window.fill import Fill, PartName
 from mcp_compaction.core.window.render import entries_of, index_in_view, pins_in_view
@@ -171,7 +171,8 @@ def _rows_of_additions(session: Session, sizes: Sizes) -> Iterator[ViewRow]:
         yield ViewRow("index", "files, commands and the like, by ref", "", index)
     if promoted := session.view.promoted:
         number = plural(sum(len(one.pieces) for one in promoted), "excerpt")
-        refs = extent_of(one.seq for one in promoted)
+        seqs = [one.seq for one in promoted]
+        refs = span_of(min(seqs), max(seqs))
         yield ViewRow("promoted", f"{number} word for word", refs, sizes.size_of("promoted"))
 
 
@@ -191,7 +192,7 @@ def _row_of_messages(
         numbers = {"whole": len(whole), "trimmed": len(trimmed)}
         how = ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number)
         tokens = (*whole.values(), *(entry.tokens for entry in trimmed))
-        yield ViewRow(place, how, extent_of(seqs), sizes(tokens))
+        yield ViewRow(place, how, span_of(min(seqs), max(seqs)), sizes(tokens))
 
 
 def _rows_of_messages(
@@ -223,7 +224,7 @@ def _row_of_digest(session: Session, entry: Digested, sizes: Sizes) -> ViewRow:
     digest = next(d for d in session.digests if d.number == entry.digest)
     checked = "" if digest.checked else ", unchecked"
     how = f"{digest.ref} for {plural(digest.messages, 'message')}, by {digest.author}"
-    refs = extent_of((digest.first, digest.last))
+    refs = span_of(digest.first, digest.last)
     return ViewRow("digest", f"{how}{checked}", refs, sizes([digest.tokens]))
 
 

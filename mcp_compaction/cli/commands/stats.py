@@ -11,7 +11,7 @@ from mcp_compaction import compactor
 from mcp_compaction.cli.console.invocation import Invocation, add_place, add_session
 from mcp_compaction.cli.console.opening import OpenedPlace, open_place
 from mcp_compaction.cli.console.screen import Screen
-from mcp_compaction.cli.console.wording import describe_moment, for_person, join_refs
+from mcp_compaction.cli.console.wording import describe_moment, for_person
 from mcp_compaction.compactor.gauge import Stats
 from mcp_compaction.compactor.results import (
     COMPLETED,
@@ -23,6 +23,7 @@ from mcp_compaction.compactor.results import (
 )
 from mcp_compaction.core.compaction.grading import describe_grade
 from mcp_compaction.core.compaction.receipt import offer_lines, spent_line, would_not_pay
+from mcp_compaction.core.text.refs import join_refs
 from mcp_compaction.core.window.fill import Fill, Pressure, describe_trigger
 from mcp_compaction.core.wording import kilo, plural
 from mcp_compaction.model import Outcome, Projection

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from datetime import datetime
 
 # The core speaks to a model, which calls tools; a person types commands.
@@ -50,24 +49,3 @@ def for_person(text: str) -> str:
 def describe_moment(at: datetime | None) -> str:
     """A moment in the reader's own time zone."""
     return "at an unknown time" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M}"
-
-
-def join_refs(numbers: Iterable[int], letter: str = "m") -> str:
-    """Refs in order, with neighbors drawn together: `m1, m4..m9`."""
-    runs: list[tuple[int, int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    return ", ".join(
-        f"{letter}{first}" if first == last else f"{letter}{first}..{letter}{last}"
-        for first, last in runs
-    )
-
-
-def extent_of(numbers: Iterable[int], letter: str = "m") -> str:
-    """The first ref and the last, whatever is missing between them: `m102..m235`."""
-    known = sorted(numbers)
-    first, last = f"{letter}{known[0]}", f"{letter}{known[-1]}"
-    return first if first == last else f"{first}..{last}"

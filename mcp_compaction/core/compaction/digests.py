@@ -55,7 +55,9 @@ def carry_out(progress: Progress, inputs: Inputs) -> Asking[Progress]:
     """The progress with its plan carried out: each digest written, and the view that shows it."""
     blocks, session = progress.plan.window.blocks, progress.session
     written = _Written(memory_in=session.view.memory_in)
-    newest = _newest_span(blocks)
+    newest = max(
+        (n for n, block in enumerate(blocks) if isinstance(block, SpanBlock)), default=None
+    )
     ledger = ledger_of(inputs.said) if _has_digest(blocks) else None
     # What is written now tells how things stand at the end of the window, whatever its own span.
     of_now = {digest.number for digest in progress.digests}
@@ -126,10 +128,6 @@ def _digest_without_prose(
         return _digest_beside(request, checked.extracted, beside, number, count)
     is_own = checked.draft.author in OWN_AUTHORS
     return _digest_of(request, checked.draft if is_own else checked.extracted, number, count)
-
-
-def _newest_span(blocks: Sequence[Block]) -> int | None:
-    return max((n for n, block in enumerate(blocks) if isinstance(block, SpanBlock)), default=None)
 
 
 def _write_span(

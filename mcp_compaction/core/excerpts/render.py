@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from mcp_compaction.core.log.content import whole_text
 from mcp_compaction.core.text.injection import BAR, END, defuse
+from mcp_compaction.core.text.refs import span_of
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Excerpt, Message, Role, Session, Trimmed, View
 
@@ -54,10 +55,11 @@ def excerpts_block(excerpts: Iterable[Excerpt]) -> str:
 
 def line_of(one: Excerpt) -> str:
     """A line of the account; further lines of what it quotes stand behind a bar."""
-    last = f"..m{one.last}" if one.last > one.seq else ""
     joint = " -> " if one.by == "step" else "\n" if one.by == "file" else " … "
     first, *others = joint.join(one.pieces).splitlines() or [""]
-    told = [f"m{one.seq}{last} {_SPEAKERS.get(one.by, '')}{defuse(first)}"]
+    told = [
+        f"{span_of(one.seq, max(one.seq, one.last))} {_SPEAKERS.get(one.by, '')}{defuse(first)}"
+    ]
     return "\n".join([*told, *(f"{BAR}{defuse(line)}" for line in others if line.strip())])
 
 
@@ -92,8 +94,7 @@ def _lines(excerpts: Iterable[Excerpt]) -> list[str]:
 
 
 def _line_of(run: Sequence[Excerpt]) -> str:
-    first, last = run[0].seq, run[-1].seq
-    ref = f"m{first}" if first == last else f"m{first}..m{last}"
+    ref = span_of(run[0].seq, run[-1].seq)
     return f"{ref} {' … '.join(defuse(text) for one in run for text in one.pieces)}"
 
 

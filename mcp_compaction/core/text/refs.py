@@ -1,4 +1,6 @@
-"""Reads refs as a model writes them: `m42`, `m42~3`, `m12..m40`, `d1`, `p2`, the id of a call."""
+"""Reads refs as a model writes them: `m42`, `m42~3`, `m12..m40`, `d1`, `p2`, the id of a call; and
+writes those of many messages.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Iterable
 from mcp_compaction.core.limits import LONGEST_LINE, MOST_LOOKED_AT
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.errors import InputError
-from mcp_compaction.model import Value
+from mcp_compaction.model import Run, Value
 
 _REF = pattern_of(r"m(\d{1,12})(?:~(\d{1,2})|\.\.m?(\d{1,12}))?")
 _OTHER = pattern_of(r"([dp])(\d{1,12})")
@@ -102,3 +104,24 @@ def _read_ref(word: str) -> Ref:
     if last - first >= _MOST:
         raise InputError(f"{word!r} names no span of at most {_MOST} messages; write m12..m40.")
     return Ref(text=word, first=first, last=last, around=int(match.group(2) or 0))
+
+
+def runs_of(numbers: Iterable[int]) -> tuple[Run, ...]:
+    """The runs that some numbers make up, in order."""
+    runs: list[Run] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return tuple(runs)
+
+
+def join_refs(numbers: Iterable[int], letter: str = "m") -> str:
+    """Refs in order, with neighbors drawn together: `m1, m4..m9`."""
+    return ", ".join(span_of(first, last, letter) for first, last in runs_of(numbers))
+
+
+def span_of(first: int, last: int, letter: str = "m") -> str:
+    """The first ref and the last, whatever is missing between them: `m102..m235`; or the one."""
+    return f"{letter}{first}" if first == last else f"{letter}{first}..{letter}{last}"

@@ -37,9 +37,9 @@ def shorten(text: str, most: int) -> str:
     return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + " …"
 
 
-def first_line(text: str, most: int = 100) -> str:
+def first_line(text: str) -> str:
     """The first line of a text, shortened."""
-    return shorten(text.strip().split("\n", 1)[0], most)
+    return shorten(text.strip().split("\n", 1)[0], 100)
 
 
 def lower_words(text: str) -> list[str]:

@@ -17,6 +17,7 @@ from mcp_compaction.core.log.alignment import SharedRun, find_matches
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.core.log.steps import count_head
 from mcp_compaction.core.text.injection import END
+from mcp_compaction.core.text.refs import runs_of
 from mcp_compaction.core.window.render import INDEX_LABEL
 from mcp_compaction.model import (
     Digest,
@@ -202,17 +203,6 @@ def messages_behind(text: str, newest: int) -> range:
 def is_in(runs: Iterable[Run], seq: int) -> bool:
     """Whether a message is in one of some runs."""
     return any(first <= seq <= last for first, last in runs)
-
-
-def runs_of(seqs: Iterable[int]) -> tuple[Run, ...]:
-    """The runs that some messages make up."""
-    runs: list[Run] = []
-    for seq in sorted(set(seqs)):
-        if runs and seq == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], seq)
-        else:
-            runs.append((seq, seq))
-    return tuple(runs)
 
 
 def members_of(digest: Digest, session: Session) -> set[int]:

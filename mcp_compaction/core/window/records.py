@@ -15,8 +15,8 @@ from mcp_compaction.core.excerpts.render import excerpts_block
 from mcp_compaction.core.limits import MOST_TRIED, SHORTEST_PREVIEW
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.pinned import PINNED_LABEL, pinned_block
+from mcp_compaction.core.text.refs import runs_of, span_of
 from mcp_compaction.core.text.words import shorten
-from mcp_compaction.core.window.history import runs_of
 from mcp_compaction.core.window.render import index_block
 from mcp_compaction.core.wording import plural
 from mcp_compaction.model import Digest, Digested, Excerpt, Message, Pin, PinKind, Session
@@ -68,7 +68,7 @@ def _last_line(session: Session, pins: Sequence[str], cut: Sequence[str]) -> str
     """The line that names the pins that are not shown, the digests not shown whole, and how to
     recall them."""
     runs = runs_of(message.seq for message in session.messages)[-MOST_TRIED:]
-    undigested = ", ".join(f"m{a}" if a == b else f"m{a}..m{b}" for a, b in runs)
+    undigested = ", ".join(span_of(*run) for run in runs)
     refs = ", ".join([*pins, *cut])
     said = (
         f"pins in force that did not fit: {', '.join(pins)}" if pins else "",

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_compaction import compactor, worker
 from mcp_compaction.compactor.results import FitOptions
+from mcp_compaction.core.text.refs import join_refs
 from mcp_compaction.core.text.secrets import masked_line
 from mcp_compaction.errors import CompactionError, InputError
 from mcp_compaction.formats import read_incoming
@@ -66,7 +67,7 @@ async def record_messages(place: ServerPlace, asked: RecordMessages) -> CallTool
     meta: JsonObject = {"refs": [f"m{seq}" for seq in done.seqs]}
     if loop is not None:
         meta |= await _answer_loop(place, info, done, loop)
-    refs = answers.refs_text(done.seqs) or "none"
+    refs = join_refs(done.seqs) or "none"
     lines = [f"recorded {done.new} new of {len(done.seqs)} messages: {refs}"]
     if done.diverged is not None:
         lines.append(f"what was sent differs from m{done.diverged}, which stays as it was said")

@@ -111,7 +111,9 @@ class KnownOfBatch:
 def read_known(tx: PgTx, session: PgRow, batch: Batch, contents: list[str]) -> KnownOfBatch:
     """The messages of a session that a batch may mean."""
     number, last = session["id"], session["last_seq"]
-    known = KnownOfBatch(last, _compactions(tx, number) if batch.has_ids else ())
+    known = KnownOfBatch(
+        last, [event.at for event in events(tx, number, HOST_COMPACTED)] if batch.has_ids else ()
+    )
     ids = [one for m in batch.messages for one in (m.host_id, m.early_id) if one is not None]
     rows = tx.execute(
         f"SELECT {_KNOWN} FROM message WHERE session = ? AND (content IN (SELECT value FROM"
@@ -134,11 +136,6 @@ def read_known(tx: PgTx, session: PgRow, batch: Batch, contents: list[str]) -> K
 
 
 _KNOWN = "message.seq, message.follows, message.content, message.host_id, message.via"
-
-
-def _compactions(tx: PgTx, session: int) -> list[datetime]:
-    """When the host has compacted this session."""
-    return [event.at for event in events(tx, session, HOST_COMPACTED)]
 
 
 def _read_unnamed(tx: PgTx, session: int, batch: Batch, known: KnownOfBatch) -> None:
