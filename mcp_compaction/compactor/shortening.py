@@ -7,7 +7,7 @@ from collections.abc import Callable
 from mcp_compaction.compactor.gauge import FillReading
 from mcp_compaction.compactor.results import OFFLOADED, SHORTENED, FitOptions
 from mcp_compaction.compactor.workspace import MOST_TRIES, Workspace
-from mcp_compaction.core.compaction.microcompact import microcompact
+from mcp_compaction.core.compaction.ladder.shrink import microcompact
 from mcp_compaction.core.log.conversation import has_request
 from mcp_compaction.core.window.preview import offload, shorten_request
 from mcp_compaction.model import Event, Kept, Session, SessionInfo, Trimmed, View

@@ -14,9 +14,9 @@ from mcp_compaction.core.log.call_entries import CallEntry
 from mcp_compaction.core.log.commands import is_search
 from mcp_compaction.core.log.content import compact_json, words_of
 from mcp_compaction.core.log.endings import causes_of, ending_of, is_run_of_tests, telling_lines
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.sentences import spoken_sentences
 from mcp_compaction.core.text.signs import find_rules, find_sign
 from mcp_compaction.core.text.wholes import HEADING

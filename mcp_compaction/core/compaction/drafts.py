@@ -27,7 +27,7 @@ from mcp_compaction.core.log.conversation import (
     has_conversation,
     host_summary_in,
 )
-from mcp_compaction.core.log.index import index_of
+from mcp_compaction.core.log.ledger import index_of
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.tokens import CountTokens

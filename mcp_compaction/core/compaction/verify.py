@@ -11,9 +11,9 @@ from mcp_compaction.core.compaction.progress import Progress
 from mcp_compaction.core.digest.fit import as_sections, join, measure_digest
 from mcp_compaction.core.log.content import shown_parts, text_of, tokens_of, words_of
 from mcp_compaction.core.log.identifiers import Finding, find_identifiers, identifiers_of_parts
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.core.text.injection import defuse
 from mcp_compaction.core.text.paths import ends_of
-from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import Haystack, fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import (

@@ -16,7 +16,7 @@ from mcp_compaction.core.digest.render import (
     render_digest,
     render_item,
 )
-from mcp_compaction.core.log.index import is_changed_file
+from mcp_compaction.core.log.ledger import is_changed_file
 from mcp_compaction.core.text.injection import END
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from mcp_compaction.core.excerpts.render import LABEL, excerpts_block
 from mcp_compaction.core.limits import LONGEST_ANSWER
 from mcp_compaction.core.log.conversation import conversation_of
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.core.text.all_languages import is_pleasantry, marker_groups, part_in_all
 from mcp_compaction.core.text.injection import defuse, is_forged, is_order
 from mcp_compaction.core.text.patterns import cuts_at, pattern_of
-from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.sentences import ends_sentence
 from mcp_compaction.core.text.words import (
     Haystack,

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_TEXT
-from mcp_compaction.core.log.recent import read_recent_once
+from mcp_compaction.core.reading import read_recent_once
 from mcp_compaction.core.text.host_texts import (
     summary_in,
     without_host_text_behind,

@@ -9,8 +9,8 @@ from typing import Literal
 
 from mcp_compaction.core.limits import LONGEST_ANSWER, LONGEST_LINE, LONGEST_TEXT, MOST_TRIED
 from mcp_compaction.core.log.identifiers import error_lines
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.core.text.patterns import pattern_of
-from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.tools import Ending, EndingSign, known_tools
 from mcp_compaction.model import ToolResult

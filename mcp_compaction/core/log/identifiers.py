@@ -11,8 +11,8 @@ from mcp_compaction.core.limits import LONGEST_SENTENCE
 from mcp_compaction.core.log.content import is_of_others, words_of
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.tool_calls import action_of
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.core.text.patterns import cut_words, pattern_of
-from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.model import IndexKind, Message, Part, Text, ToolCall, ToolResult
 
 # A text is cut into words, and each different word is looked at once: a window repeats itself so

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from mcp_compaction.core.limits import LONGEST_ANSWER
 from mcp_compaction.core.log.call_entries import CallEntry, entries_of
 from mcp_compaction.core.log.commands import command_line_of, only_reads
-from mcp_compaction.core.log.recent import read_recent_once
+from mcp_compaction.core.reading import read_recent_once
 from mcp_compaction.core.text.words import first_line, one_line
 from mcp_compaction.lexicon.tools import known_tools
 from mcp_compaction.model import HostJobs, Message, RunningJob, ToolCall

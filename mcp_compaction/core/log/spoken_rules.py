@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE, MOST_LOOKED_AT
 from mcp_compaction.core.log.conversation import conversation_of
-from mcp_compaction.core.text.reading import read_once
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.core.text.signs import FoundRule, find_likely_rules
 from mcp_compaction.core.text.wholes import LaidOutText, Standing, unify_lines
 from mcp_compaction.core.text.words import fold, one_line

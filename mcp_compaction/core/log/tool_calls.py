@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, cast
 
 from mcp_compaction.core.limits import LONGEST_LINE, LONGEST_SENTENCE
 from mcp_compaction.core.log.content import compact_json
-from mcp_compaction.core.log.recent import read_recent_once
+from mcp_compaction.core.reading import read_recent_once
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.lexicon.tools import TaskState, ToolKind, known_tools
 from mcp_compaction.model import Item, JsonObject, JsonValue, Message, ToolCall, ToolResult, Value

@@ -9,8 +9,8 @@ import re
 from functools import cache
 from typing import NamedTuple
 
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.core.text.patterns import FENCED, pattern_of
-from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.lexicon.host_texts import HostText, known_host_texts
 
 _BLANKS = pattern_of(r"[ \t\r]*+")

@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_compaction.core.limits import MOST_TRIED
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.core.text.all_languages import patterns_by_name
 from mcp_compaction.core.text.patterns import any_of, may_say, pattern_of
-from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.model import SECTION_NAMES
 

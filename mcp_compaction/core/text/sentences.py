@@ -10,9 +10,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from mcp_compaction.core.limits import LONGEST_SENTENCE
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.core.text.language import Votes, count_votes, most_voted, words_of
 from mcp_compaction.core.text.patterns import FENCED, INLINE_CODE, QUOTED, cuts_at, pattern_of
-from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.languages import read_heads
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.core.text.language import ENGLISH, languages_of, words_of
 from mcp_compaction.core.text.patterns import any_of, pattern_of
-from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.core.text.sentences import Sentence, spoken_sentences
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.lexicon.languages import STRENGTHS, Kind, Lexicon, Sign, Strength, read_lexicon

@@ -7,9 +7,9 @@ from itertools import pairwise, repeat
 from string import ascii_letters, digits
 from typing import cast
 
+from mcp_compaction.core.reading import read_once
 from mcp_compaction.core.text.language import ENGLISH, main_language
 from mcp_compaction.core.text.patterns import cut_words, cutting_table, pattern_of
-from mcp_compaction.core.text.reading import read_once
 from mcp_compaction.lexicon.languages import read_heads
 
 _WORD = pattern_of(r"\d+(?:[-:/.,]\d+)+|\w+")  # numbers joined, as dates and versions have them

@@ -9,7 +9,7 @@ from mcp_compaction.core.digest.fit import merge_index
 from mcp_compaction.core.digest.names import names_of_digests
 from mcp_compaction.core.digest.render import render_digest, words_of_item
 from mcp_compaction.core.excerpts.render import excerpts_block
-from mcp_compaction.core.log.index import usefulness_of
+from mcp_compaction.core.log.ledger import usefulness_of
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.text.injection import END, defuse, defuse_lines
 from mcp_compaction.core.tokens import CountTokens

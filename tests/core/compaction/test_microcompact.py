@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from mcp_compaction.core.compaction.microcompact import microcompact
+from mcp_compaction.core.compaction.ladder.shrink import microcompact
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.core.window.render import entries_of

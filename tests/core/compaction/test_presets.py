@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_compaction.core.compaction.microcompact import microcompact
+from mcp_compaction.core.compaction.ladder.shrink import microcompact
 from mcp_compaction.core.digest.names import without_names
 from mcp_compaction.core.policy import PRESETS, Policy
 from mcp_compaction.core.tokens import estimate

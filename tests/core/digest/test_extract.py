@@ -14,7 +14,7 @@ from mcp_compaction.core.digest.extract import (
 )
 from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.log.identifiers import identifiers_by_message
-from mcp_compaction.core.log.index import index_of
+from mcp_compaction.core.log.ledger import index_of
 from mcp_compaction.model import AccountValue, Draft, Item, SectionName, SummaryRequest
 from tests.core.saying import (
     assistant,

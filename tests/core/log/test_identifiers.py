@@ -11,7 +11,7 @@ from mcp_compaction.core.log.identifiers import (
     find_identifiers,
     identifiers_by_message,
 )
-from mcp_compaction.core.log.index import index_of
+from mcp_compaction.core.log.ledger import index_of
 from mcp_compaction.model import IndexItem, ToolResult
 from tests.core.saying import ran, read, results, used, user
 from tests.sessions import messages_of

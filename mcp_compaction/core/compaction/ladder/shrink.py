@@ -1,13 +1,21 @@
-"""The rung for what is long: old tool results and arguments become previews with a ref."""
+"""The rung for what is long: old tool results and arguments become previews with a ref; where it
+runs alone, no digest is made."""
 
 from __future__ import annotations
 
 from collections.abc import Container
 
-from mcp_compaction.core.compaction.blocks import Guard, StepBlock, WindowPlan, with_guards
+from mcp_compaction.core.compaction.blocks import (
+    Guard,
+    StepBlock,
+    WindowPlan,
+    blocks_of,
+    with_guards,
+)
 from mcp_compaction.core.compaction.previews import fit_step, shrink_step
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
+from mcp_compaction.model import Digested, Session, Trimmed, View
 
 
 def shrink(window: WindowPlan, goal: int, policy: Policy, count: CountTokens) -> WindowPlan:
@@ -52,3 +60,33 @@ def shrink_newest(window: WindowPlan, policy: Policy, count: CountTokens) -> Win
             break
         blocks[number] = block
     return window.after("shrink", blocks=with_guards(blocks, policy, window.tail_most))
+
+
+def microcompact(session: Session, policy: Policy, count: CountTokens) -> View | None:
+    """The view with previews for the large results outside the recent turns; None without any.
+
+    A preview notes how large the original is, and by which ref it is read. In a provider's cache
+    all that stands after the oldest new preview is lost.
+    """
+    window = blocks_of(session, policy)
+    stale = tuple(b for b in window.blocks if isinstance(b, StepBlock) and b.guard != "tail")
+    shorter = shrink(window.model_copy(update={"blocks": stale}), 0, policy, count)
+    view = session.view
+    known = {e.seq: e for e in (*view.body, *view.since) if isinstance(e, Trimmed)}
+    cut = {
+        entry.seq: entry
+        for block in shorter.blocks
+        if isinstance(block, StepBlock)
+        for entry in block.entries
+        if isinstance(entry, Trimmed) and entry != known.get(entry.seq)
+    }
+    if not cut:
+        return None
+    body = (e if isinstance(e, Digested) else cut.get(e.seq, e) for e in view.body)
+    since = {
+        **{e.seq: e for e in view.since},
+        **{seq: entry for seq, entry in cut.items() if seq > view.upto},
+    }
+    return view.model_copy(
+        update={"body": tuple(body), "since": tuple(since[seq] for seq in sorted(since))}
+    )
