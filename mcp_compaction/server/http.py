@@ -16,7 +16,7 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,18 +44,16 @@ SHORTEST_TOKEN = 16
 
 _MOST_SESSIONS = 100
 _HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::(?:\d+|\*))?")
-_ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://{_HOST.pattern}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # what RFC 6750 lets a bearer token be
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """The address the server listens on, and the hosts and origins that may call it."""
+    """The address the server listens on, and the names that it may be called by."""
 
     host: str = "127.0.0.1"
     port: int = 8765
     allowed_hosts: tuple[str, ...] = ()
-    allowed_origins: tuple[str, ...] = ()
     allow_remote: bool = False
 
     @property
@@ -79,16 +77,11 @@ def serve_http(
     settings: Settings,
     project: str,
     environ: Mapping[str, str],
+    door: ServerAddress,
     *,
-    host: str = "127.0.0.1",
-    port: int = 8765,
     only_core: bool = False,
-    allowed_hosts: Sequence[str] = (),
-    allowed_origins: Sequence[str] = (),
-    allow_remote: bool = False,
 ) -> int:
     """Serve until a signal asks for the end; an unsafe way to start is refused with a safe one."""
-    door = ServerAddress(host, port, tuple(allowed_hosts), tuple(allowed_origins), allow_remote)
     check_door(door)
     token = ensure_token(settings.home)
     with open_listener(door.port, door.host) as listener:
@@ -158,9 +151,6 @@ def check_door(door: ServerAddress) -> None:
     for name in door.allowed_hosts:
         if _HOST.fullmatch(name) is None:
             raise InputError(f"{name!r} is no host to allow: write it as box.lan or box.lan:8765.")
-    for origin in door.allowed_origins:
-        if _ORIGIN.fullmatch(origin) is None:
-            raise InputError(f"{origin!r} is no origin to allow: write it as https://box.lan.")
     if not door.is_local and not (door.allow_remote and door.allowed_hosts):
         raise SettingsError(
             f"{door.host!r} can be reached from other machines. Leave the host at 127.0.0.1, or "
@@ -172,7 +162,7 @@ def names_of(door: ServerAddress) -> Names:
     """The Host and Origin headers that are accepted: the door's own, and those asked for."""
     own = own_names(door.port, has_pages=True) if door.is_local else Names(())
     hosts = [name for asked in door.allowed_hosts for name in _spellings_of(asked, door.port)]
-    return Names((*own.hosts, *hosts), (*own.origins, *door.allowed_origins))
+    return Names((*own.hosts, *hosts), own.origins)
 
 
 def _spellings_of(host: str, port: int) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def test_doctor_loads_neither_the_sdk_nor_a_tokenizer(shell: Shell) -> None:
     assert not {"mcp", "tiktoken"}.intersection(loaded_after(["doctor"], environ))
 
 
-ROOMS = {"digest", "limits", "policy", "recall", "text", "wording"}
+ROOMS = {"digest", "limits", "policy", "reading", "recall", "text", "wording"}
 
 
 @pytest.mark.parametrize(

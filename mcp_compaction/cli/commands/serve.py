@@ -82,13 +82,6 @@ def _add_http(parser: ArgumentParser) -> None:
         help="a name clients may call it by; may be given several times",
     )
     group.add_argument(
-        "--allowed-origin",
-        metavar="URL",
-        action="append",
-        default=[],
-        help="a web page that may call it; may be given several times",
-    )
-    group.add_argument(
         "--tls-front",
         metavar="URL",
         default="",
@@ -220,23 +213,12 @@ def _serve_over_http(call: Invocation, settings: Settings, project: str) -> int:
     from mcp_compaction.wiring import team_address
 
     args = call.args
+    door = ServerAddress(args.host, args.port, tuple(args.allowed_host), args.allow_remote)
+    only_core = args.tools == "core"
     if settings.store is not None:
         team_address(settings)  # which says what is missing
         from mcp_compaction.server.team import serve_team
 
-        names = (tuple(args.allowed_host), tuple(args.allowed_origin))
-        door = ServerAddress(args.host, args.port, *names, args.allow_remote)
-        only_core = args.tools == "core"
         front: str = args.tls_front
         return serve_team(settings, call.environ, door, tls_front=front, only_core=only_core)
-    return serve_http(
-        settings,
-        project,
-        call.environ,
-        host=args.host,
-        port=args.port,
-        only_core=args.tools == "core",
-        allowed_hosts=args.allowed_host,
-        allowed_origins=args.allowed_origin,
-        allow_remote=args.allow_remote,
-    )
+    return serve_http(settings, project, call.environ, door, only_core=only_core)
