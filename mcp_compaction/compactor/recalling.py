@@ -12,12 +12,22 @@ from mcp_compaction.core.digest.render import render_digest, render_or_label
 from mcp_compaction.core.log.content import calls_by_id, speaker_of, texts_by_speaker
 from mcp_compaction.core.log.conversation import conversation_of, has_request
 from mcp_compaction.core.recall.answer import choose
-from mcp_compaction.core.recall.flow import SearchResult, search
+from mcp_compaction.core.recall.flow import search
 from mcp_compaction.core.recall.query import Question, read_query
 from mcp_compaction.core.text.refs import HOW, Refs, parse_refs
 from mcp_compaction.core.tokens import estimate
 from mcp_compaction.errors import InputError, UnknownRef
-from mcp_compaction.model import Digest, Find, Hit, ListAll, Message, Pin, Read, SessionInfo
+from mcp_compaction.model import (
+    Digest,
+    Find,
+    Hit,
+    ListAll,
+    Message,
+    Pin,
+    Read,
+    SearchResult,
+    SessionInfo,
+)
 from mcp_compaction.ports import Original, Scope
 
 _NEWEST = 3  # messages of which a brief gives the words
@@ -63,18 +73,13 @@ async def recall(
     chosen = choose(hits, limit, estimate, skip)  # exact ranks take a second to load
     if own is not None:
         await _note_regret(work, own, _seqs_of(chosen.hits, own))
+    found: dict[str, Any] = dict(searched) | {"hits": chosen.hits}
     return Recalled(
-        hits=chosen.hits,
+        **found,
         more=chosen.more,
         after=chosen.after,
         in_window=tuple(dict.fromkeys(hit.ref for hit in hits if _is_shown(hit))),
         scope=scope,
-        messages=searched.messages,
-        too_common=searched.too_common,
-        nowhere=searched.nowhere,
-        is_full=searched.is_full,
-        suggestion=searched.suggestion,
-        is_undated=searched.is_undated,
     )
 
 

@@ -19,12 +19,12 @@ from mcp_compaction.model import (
     Author,
     Channel,
     Digest,
-    Hit,
     Item,
     Pin,
     PinKind,
     PinScope,
     RunningJob,
+    SearchResult,
     SessionInfo,
     Value,
     Via,
@@ -166,20 +166,13 @@ class HostSummary(Value):
     lost: tuple[Item, ...]  # what neither the window nor the archive's search gives back
 
 
-class Recalled(Value):
-    """Passages of the archive, and how many more there are."""
+class Recalled(SearchResult):
+    """Passages of the archive, as many as one answer holds, and how many more there are."""
 
-    hits: tuple[Hit, ...]
     more: int
     after: int  # passages of the ranking to skip for the next answer
     in_window: tuple[str, ...] = ()  # refs of those that the caller may see anyway
     scope: SearchScope
-    messages: int  # among which it was looked for
-    too_common: tuple[str, ...] = ()  # words of which only the newest places were ranked
-    nowhere: tuple[str, ...] = ()  # words that stand nowhere there
-    is_full: bool = False  # there are more than were ranked
-    suggestion: str | None = None  # a query that would find something, where this one did not
-    is_undated: bool = False  # a day was asked for, and of some only that of recording is known
 
 
 class Quote(Value):

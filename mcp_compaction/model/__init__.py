@@ -55,6 +55,7 @@ from mcp_compaction.model.outcomes import (
     RunningJob,
     SearchQuery,
     SearchRequest,
+    SearchResult,
     Strategy,
     SummaryRequest,
     Tally,

@@ -131,6 +131,18 @@ class Matches(NamedTuple):
     passages: int  # at least so many
 
 
+class SearchResult(Value):
+    """What a question found, the best first, and how it was looked for."""
+
+    hits: tuple[Hit, ...]
+    messages: int  # among which it was looked for
+    too_common: tuple[str, ...] = ()  # words of which only the newest places were ranked
+    nowhere: tuple[str, ...] = ()  # words that stand nowhere there
+    is_full: bool = False  # there are more than were ranked
+    suggestion: str | None = None  # a query that would find something, where this one did not
+    is_undated: bool = False  # of some of them only the time of recording is known
+
+
 class Worth(NamedTuple):
     """A passage worth reading: a match by its row, or one beside matches by its place."""
 

@@ -25,7 +25,7 @@ from mcp_compaction.core.recall.rank import (
 from mcp_compaction.core.text.language import languages_of
 from mcp_compaction.core.text.words import lower_words
 from mcp_compaction.lexicon.languages import words_in_all
-from mcp_compaction.model import Find, Hit, ListAll, Matches, Read, SearchQuery, Value
+from mcp_compaction.model import Find, Hit, ListAll, Matches, Read, SearchQuery, SearchResult
 
 Request = Find | Read | ListAll
 Answer = Matches | tuple[Hit, ...]
@@ -135,18 +135,6 @@ def _coverage_of(decision: str, about: str) -> int:
     languages = languages_of(decision)  # the stems of the subject are those of the decision
     wanted = subject_words(about, languages)
     return len(wanted & _read_decisions(decision).words) if wanted else 1
-
-
-class SearchResult(Value):
-    """What a question found, the best first, and how it was looked for."""
-
-    hits: tuple[Hit, ...]
-    messages: int  # among which it was looked for
-    too_common: tuple[str, ...] = ()  # words of which only the newest places were ranked
-    nowhere: tuple[str, ...] = ()  # words that stand nowhere there
-    is_full: bool = False  # there are more than were ranked
-    suggestion: str | None = None  # a query that would find something, where this one did not
-    is_undated: bool = False  # of some of them only the time of recording is known
 
 
 def search(question: Question) -> Generator[Request, Answer, SearchResult]:
