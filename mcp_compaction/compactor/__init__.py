@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     )
     from mcp_compaction.compactor.compressing import (
         compress,
+        digest_log,
         fill_to_relieve,
         is_ready,
         make,
+        prepare,
         relieve,
     )
     from mcp_compaction.compactor.headless import tell_programs
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
         show_late_pins,
         unpin,
     )
-    from mcp_compaction.compactor.preparing import digest_log, prepare
     from mcp_compaction.compactor.recalling import brief, originals, quote, recall, recall_refs
     from mcp_compaction.compactor.recording import (
         is_off,
@@ -77,13 +78,12 @@ if TYPE_CHECKING:
 
 _VERBS = {
     "checking": "describe_check held_calls set_checks try_checks",
-    "compressing": "compress fill_to_relieve is_ready make relieve",
+    "compressing": "compress digest_log fill_to_relieve is_ready make prepare relieve",
     "headless": "tell_programs",
     "history_fitting": "compare fit record_answer record_history",
     "host_summaries": "check_host_summary",
     "offering": "decline_fact keep_fact offered_facts",
     "pinning": "announce is_said owner_of pin pin_question show_late_pins unpin",
-    "preparing": "digest_log prepare",
     "recalling": "brief originals quote recall recall_refs",
     "recording": "is_off record record_transcript switch_recording take_over vouch",
     "records": "export forget read_after_compaction read_records receipts twins",

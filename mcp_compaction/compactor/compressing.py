@@ -1,4 +1,9 @@
-"""Compresses a session: one at a time, saved whole or not at all, whatever fails."""
+"""Compresses a session: one at a time, saved whole or not at all, whatever fails.
+
+For a window that somebody else empties all that was said is digested ahead: that view stands beside
+the shown one, which stays as it is, and counts until that one changes; the next preparation goes on
+from it, so that only new messages are digested.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,16 @@ from mcp_compaction.compactor.grading import read_grade
 from mcp_compaction.compactor.masking import mask_text, secrets_in
 from mcp_compaction.compactor.offering import renew_facts, suggest
 from mcp_compaction.compactor.recording import keep_reported_fill
-from mcp_compaction.compactor.results import COMPLETED, FAILED, MASKED, SAFETY_NET, check_ask
+from mcp_compaction.compactor.records import load_prepared
+from mcp_compaction.compactor.results import (
+    COMPLETED,
+    FAILED,
+    MASKED,
+    REGRET,
+    SAFETY_NET,
+    Prepared,
+    check_ask,
+)
 from mcp_compaction.compactor.shortening import has_only_head, is_over_net
 from mcp_compaction.compactor.workspace import (
     MOST_TRIES,
@@ -33,13 +47,16 @@ from mcp_compaction.errors import (
 )
 from mcp_compaction.model import (
     Ask,
+    Calibration,
     Compaction,
     Event,
     Failed,
+    NothingToDo,
     Outcome,
     Refusal,
     Session,
     SessionInfo,
+    View,
 )
 from mcp_compaction.ports import Past
 
@@ -51,6 +68,8 @@ _PATIENCE = 30.0  # seconds for which another's compaction of the same session i
 _MOST_LOOKED_AT = 30  # newest messages among which a boundary is looked for
 _DUE = ("act", "safety net")
 _MOST_SUGGESTED = 3  # rules to pin, on a receipt
+# Only the newest turns stay, however much of the window is free.
+_ONLY_NEWEST = {"preserve_recent_percent": None, "compaction_ratio": None, "tail_max_percent": 0.0}
 _MOST_GROWTH = 10.0  # points of the window, after which a compaction is made ready anew
 
 
@@ -292,3 +311,63 @@ async def _mask_if_wanted(work: Workspace, info: SessionInfo, ask: Ask, past: Pa
         if text is not None
     }
     return ask.model_copy(update=masked)
+
+
+async def prepare(work: Workspace, info: SessionInfo) -> Prepared | Outcome:
+    """Digest everything but the newest steps, whatever the fill; the window shows what it showed.
+
+    While another compacts the session, in whatever process, that one's end is waited for.
+    """
+    return await run_alone(work, info, lambda: _prepare(work, info))
+
+
+async def digest_log(work: Workspace, info: SessionInfo) -> Session:
+    """The session as it would be with all of its log digested but the newest steps, whatever its
+    window has lost; nothing of that is kept."""
+    session = await work.load(info, View())
+    session = session.model_copy(update={"calibration": Calibration()})
+    policy = work.policy_for(session).model_copy(update=_ONLY_NEWEST)
+    outcome = await drive(
+        work, session, (), Ask(reason="prepare", force=True), ignore_progress, [], policy
+    )
+    if not isinstance(outcome, Compaction):
+        return session
+    known = (*session.digests, *outcome.digests)
+    return session.model_copy(update={"view": outcome.view, "digests": known})
+
+
+async def _prepare(work: Workspace, info: SessionInfo) -> Prepared | Outcome:
+    drafts: Drafts = []
+    ask = Ask(reason="prepare", force=True)
+    for _ in range(MOST_TRIES):
+        session = await load_prepared(work, info)
+        if not _has_undigested(session):
+            text = "nothing to prepare: nothing was said since the last time. Go on."
+            return NothingToDo(reason="already_prepared", text=text)
+        # The fill of the window that is shown says nothing about what is prepared beside it.
+        session = session.model_copy(update={"calibration": Calibration()})
+        policy = work.policy_for(session).model_copy(update=_ONLY_NEWEST)
+        recalls = await work.store.events(info.id, REGRET)
+        outcome = await drive(work, session, recalls, ask, ignore_progress, drafts, policy)
+        if not isinstance(outcome, Compaction):
+            return outcome
+        if await work.store.save_prepared(info.id, outcome):
+            return _prepared_of(session, outcome)
+    return overtaken(info)
+
+
+def _has_undigested(session: Session) -> bool:
+    """Whether there is anything that the last preparation has not seen."""
+    is_prepared = session.view.version < 0
+    seen = session.view.upto if is_prepared else 0
+    return any(message.seq > seen for message in session.messages)
+
+
+def _prepared_of(session: Session, compaction: Compaction) -> Prepared:
+    known = (*session.digests, *compaction.digests)
+    return Prepared(
+        digests=compaction.digests,
+        digested_upto=max((digest.last for digest in known), default=0),
+        notes=compaction.receipt.notes,
+        running=compaction.running,
+    )

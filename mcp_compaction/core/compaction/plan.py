@@ -27,7 +27,7 @@ from mcp_compaction.core.compaction.ladder.merge import merge_all
 from mcp_compaction.core.compaction.ladder.shrink import shrink_newest
 from mcp_compaction.core.compaction.ladder.shrink_request import shrink_request
 from mcp_compaction.core.compaction.ladder.summarize import summarize_all
-from mcp_compaction.core.compaction.unread import give_up_excess
+from mcp_compaction.core.compaction.previews import give_up_excess
 from mcp_compaction.core.log.pinned import pinned_block
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens

@@ -13,8 +13,8 @@ from mcp_compaction.core.compaction.budget import (
     order_limit,
     users_limit,
 )
+from mcp_compaction.core.compaction.previews import cut_unread, show_unread_whole, unread_tokens
 from mcp_compaction.core.compaction.progress import Inputs, Progress
-from mcp_compaction.core.compaction.unread import cut_unread, show_unread_whole, unread_tokens
 from mcp_compaction.core.compaction.verify import text_of_shown
 from mcp_compaction.core.digest.fit import measure_digest
 from mcp_compaction.core.digest.names import choose_names, with_names, without_names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcp_compaction.core.compaction.blocks import WindowPlan
-from mcp_compaction.core.compaction.unread import give_up_excess, unread_tokens
+from mcp_compaction.core.compaction.previews import give_up_excess, unread_tokens
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 

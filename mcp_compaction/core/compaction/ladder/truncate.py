@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from mcp_compaction.core.compaction.blocks import StepBlock, WindowPlan
-from mcp_compaction.core.compaction.previews import fit_step
-from mcp_compaction.core.compaction.unread import cut_unread, give_up_excess, unread_tokens
+from mcp_compaction.core.compaction.previews import (
+    cut_unread,
+    fit_step,
+    give_up_excess,
+    unread_tokens,
+)
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.tokens import CountTokens
 
