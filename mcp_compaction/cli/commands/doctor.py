@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from argparse import SUPPRESS, ArgumentParser
+from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,7 +70,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     add_place(parser)
     parser.add_argument("--server", action="store_true", help="start the server as a host would")
-    parser.add_argument("--no-server", action="store_true", help=SUPPRESS)  # it once was started
     parser.add_argument("--fix", action="store_true", help="build the search index anew first")
     parser.add_argument(
         "--summarizer", action="store_true", help="ask the summarizer instead, with real calls"

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from mcp_compaction.store.postgres.schema import TABLES
-from mcp_compaction.store.sql import Cell
+from mcp_compaction.store.sql import Cell, encodable
 
 _BYTES = ("raw", "text")  # columns of bytes: text refuses some signs that these may hold
 # Which column a table numbers, and by what; SQLite gives these numbers by itself.
@@ -201,10 +201,4 @@ def plain_cell(value: Cell) -> object:
 
 def plain(text: str) -> str:
     """A text as PostgreSQL can hold it: half a character as U+FFFD, NUL as its sign."""
-    if "\0" in text:
-        text = text.replace("\0", "\u2400")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return encodable(text.replace("\0", "\u2400"))
