@@ -155,6 +155,7 @@ def test_an_order_in_a_users_very_words_stays() -> None:
         ('The log says "1 failed … exit code 1"', True),
         ('"Deploy at noon," the user wrote', False),
         ("The user said «deploy at noon»", False),
+        ('The limiter takes `{"clock": 2}`. The user\'s newest words were:', True),  # it is code
     ],
 )
 def test_a_quotation_must_stand_in_a_message(line: str, stays: bool) -> None:
@@ -172,6 +173,8 @@ def test_numbers_and_names_that_stand_nowhere_are_left_out_and_named() -> None:
 
     assert items(judged)[1:] == [("FACTS", "1 failed")]
     assert notes_of_check(judged) == (f"2 lines of the draft {INVENTED} (port=99999, src/prod.py)",)
+    waits = items(judge(f"{GOOD}FACTS\n- The wait is 2min\n- The wait is 45min\n- mode is 45max"))
+    assert waits[1:] == [("FACTS", "The wait is 2min")]  # a number, and no name
 
 
 def doubts(judged: Stripped | Refused) -> list[str]:
@@ -285,6 +288,14 @@ def test_rules_and_tasks_quote_a_message_or_are_uncertain() -> None:
         "4 lines of the draft named a rule or task that no message states"
         in notes_of_check(judged)[0]
     )
+
+
+def test_what_a_sessions_own_model_calls_open_is_a_step_where_no_message_says_it() -> None:
+    draft = parse_digest(f"{GOOD}OPEN\n- rotate the staging key\n- Write the tests.", "model-x")
+    judged = check_draft(draft.model_copy(update={"up_to": 4}), request(), estimate)
+
+    assert items(judged)[1:] == [("OPEN", "rotate the staging key"), ("NEXT", "Write the tests.")]
+    assert notes_of_check(judged) == ()
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ _NAME = pattern_of(
     r"|(?<![\w.])(?:[A-Za-z]\w*\.)+[A-Za-z]\w*\(\)|\b[A-Za-z]\w*_\w+|\b[a-z]+(?:[A-Z][a-z0-9]*)+\b"
     r"|\b(?:[A-Z][a-z0-9]{2,}){2,}\b"
     r"|\bv?\d+(?:\.\d+){2,}\b|\b\d{4}-\d\d-\d\d\b"  # a version, an address of a host, a day
-    r"|\b(?=\w*\d)(?=\w*[A-Za-z]\w*[A-Za-z]\w*[A-Za-z])[A-Za-z0-9]+\b"
+    r"|\b(?!\d+(?:min|sec)s?\b)(?=\w*\d)(?=\w*[A-Za-z]\w*[A-Za-z]\w*[A-Za-z])[A-Za-z0-9]+\b"
     r"|\b\d{16,}\b"
 )
 

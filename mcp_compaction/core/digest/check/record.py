@@ -29,6 +29,7 @@ from mcp_compaction.core.text.sentences import split_sentences
 from mcp_compaction.core.text.words import exact_words, telling_words
 from mcp_compaction.lexicon.tools import ByLanguage, KnownDeed, known_deeds
 from mcp_compaction.model import Item, Message, SectionName
+from mcp_compaction.shell import Command, commands_of, programs
 
 TELLS_DEEDS: tuple[SectionName, ...] = ("STATE", "DONE", "PROGRESS")
 """The sections of which every line tells what was done."""
@@ -105,11 +106,25 @@ def has_gone_well(entry: CallEntry, deed: KnownDeed) -> bool:
 
 
 def _line_of(entry: CallEntry) -> str:
-    """What was called with what, as deeds are known by it."""
-    is_told = entry.action.kind in ("run", "read", "write", "edit")
-    called = entry.action.target if is_told else compact_json(entry.call.arguments)
-    line = f"{entry.call.name} {called}".lower()
-    return f"{line} {line.replace('_', ' ')}"
+    """What was called with what, as deeds are known by it: folders are no deeds, nor are the texts
+    that a line of a shell or a prompt passes on."""
+    name, called = entry.call.name, entry.action.target
+    if entry.action.kind == "run":
+        ran = map(_words_run, commands_of(called) or ())
+        called = "; ".join(filter(None, ran)) or called.partition("<<")[0]
+    elif entry.action.kind not in ("read", "write", "edit", "agent"):
+        called = compact_json(entry.call.arguments).replace("_", " ")
+    return f"{name} {called}\n{name.replace('_', ' ')} {called}".lower()
+
+
+def _words_run(command: Command) -> str:
+    """The words of a command that tell what it does; behind `git` stand branches and messages."""
+    if command.name in programs().reads | programs().searches:
+        return command.name
+    is_git = command.name == "git"
+    words = (w for w in command.words[1:] if not is_git or w.isalpha() or w[:1] == "-")
+    said = (word.rpartition("/")[2] for word in words if " " not in word)
+    return " ".join((command.name, *said)).replace("_", " ")
 
 
 def called_text(entry: CallEntry) -> str:
@@ -135,7 +150,9 @@ def by_languages(ways: ByLanguage) -> re.Pattern[str]:
 
 @cache
 def _compile_ways(ways: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
-    return any_of(*(w if code in _NO_SPACES else rf"(?<!\w)(?:{w})(?!\w)" for code, w in ways))
+    return any_of(
+        *(w if code in _NO_SPACES else rf"(?<![\w/])(?:{w})(?![\w/]|\.\w)" for code, w in ways)
+    )
 
 
 _PATH = pattern_of(r"(?<![\w/.@~+-])[\w.@~+-]*(?:/[\w.@+-]+)*\.?\w+(?![\w/])")
@@ -143,6 +160,10 @@ _PATH_END = pattern_of(r"\.[a-z]{1,5}$")
 _HASH = pattern_of(r"\b(?=\w*\d)[0-9a-f]{7,40}\b")
 _PLANS = (".md", ".txt")  # they name what stands in other files
 _WORDS_BEFORE = pattern_of(r"\w\W+\w")
+_LOOKS = ("read", "search", "plan", "task")  # they do nothing
+# What is no name of its own: a line of a file, a span of time; a field is named beside its owner.
+_PLACE = pattern_of(r"(?<=\w)\.(?=[A-Z])|:\d+|\b\d+-\d+\b|\b\d+(?:min|sec)s?\b")
+_CODE = pattern_of(r"`([^`]+)`")
 _GOES_ON = pattern_of(r"[*_]*\s+[^\W\d_`(]|\s+`")
 
 
@@ -161,7 +182,8 @@ class Record:
             return True
         claims = claims_in(item.text)
         is_shown = all(self._shows(claim, item) for claim in claims)
-        is_told = section not in TELLS_DEEDS or bool(claims) or self._tells(item.text)
+        is_deed = bool(claims or denials_in(item.text))
+        is_told = section not in TELLS_DEEDS or is_deed or self._tells(item.text)
         is_known = any(item.text in known or known in item.text for known in self.known if known)
         return is_known or (is_shown and is_told)
 
@@ -169,7 +191,7 @@ class Record:
         """Whether a call did it, and of things in order whether the last call that looked did find
         them so, or the last of those that the line names; calls hold all that the clause names, and
         so does one call that may do other things too."""
-        names = exact_words(claim.clause)
+        names = exact_words(claim.clause) | {*_CODE.findall(claim.clause)}
         if not self._called.hold(names):
             return False
         deed = claim.deed
@@ -177,8 +199,10 @@ class Record:
         calls = [
             e
             for e in self._ledger.entries
-            if sure.search(line := _line_of(e))
-            or (names and may.search(line) and Evidence([(called_text(e), None)]).hold(names))
+            if (e.action.kind not in _LOOKS and sure.search(_line_of(e)))
+            or (
+                names and may.search(_line_of(e)) and Evidence([(called_text(e), None)]).hold(names)
+            )
         ]
         if not deed.about:
             return any(entry.ending == "done" for entry in calls)
@@ -188,7 +212,7 @@ class Record:
     def _tells(self, text: str) -> bool:
         """Whether the record speaks of what a line tells, though not as a deed of a known kind:
         it has all its names, and one of its words where it has no names."""
-        names, told = exact_words(text), telling_words(text)
+        names, told = exact_words(_PLACE.sub(" ", text)), telling_words(text)
         is_named = bool(names) or not told or not self._ledger.entries
         return self._told.hold(names) and (is_named or any(w in self._told.text for w in told))
 
@@ -212,7 +236,8 @@ class Record:
                     yield f"{claim.deed.result} failed, {run.result_ref}"
             elif claim.deed.name == "commit" and self._commits:
                 since = self._changed_since(self._commits[-1].ref, claim)
-                if since is not None and not _HASH.search(claim.clause):
+                is_of_one = any(f'"{one.subject}"' in item.text for one in self._commits)
+                if since and not (is_of_one or _HASH.search(claim.clause)):
                     yield f"{since.path} {since.word} after, {since.ref}"
 
     def _of_denials(self, section: SectionName, item: Item) -> Iterator[str]:

@@ -21,6 +21,7 @@ _QUOTED = pattern_of(
     r"\"([^\"]{2,})\"|“([^“”]{2,})”|«([^«»]{2,})»|「([^「」]{2,})」|„([^„“”]{2,})[“”]"
     r"|‘([^‘’]{2,})’|(?<!\w)'([^']{2,})'(?!\w)"
 )
+_CODE = pattern_of(r"`[^`]*[\"“][^`]*`")  # that quotes something itself
 _TO_QUOTE = pattern_of('["“«「„‘]')
 _NEAR_BEFORE, _NEAR_BEHIND = 60, 24  # signs
 _LONG = 4  # words; fewer may answer anything, as "go ahead" does
@@ -105,6 +106,7 @@ def _claims(pattern: re.Pattern[str], clause: str, code: str) -> bool:
 def quotes_of_user_in(line: str) -> Iterator[str]:
     """What a line quotes as the user's words: the user is named close before it or behind it."""
     users, end = by_languages(known_deeds().user), 0
+    line = _CODE.sub(lambda code: "_" * len(code[0]), line)
     for match in _QUOTED.finditer(line):
         before = line[max(end, match.start() - _NEAR_BEFORE) : match.start()]
         end = match.end()
