@@ -23,7 +23,7 @@ from mcp_compaction.gateway.forwarding import (
     headers_to_host,
     headers_to_provider,
 )
-from mcp_compaction.gateway.prose import is_paid_by_key
+from mcp_compaction.gateway.prose import is_paid_by_key, unless_limited
 from mcp_compaction.gateway.starting import GatewayAddress
 from mcp_compaction.gateway.turns import CallTurn, CallTurns
 
@@ -47,7 +47,12 @@ class SafeTurn:
 
     def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
         """Have the turn hear that the provider answers."""
-        self._try(lambda turn: turn.begin_answer(status, headers), None)
+
+        def begin(turn: CallTurn) -> None:
+            turn.begin_answer(status, headers)
+            turn.ask_provider = unless_limited(turn.ask_provider, headers)
+
+        self._try(begin, None)
 
     def hear(self, piece: bytes) -> None:
         """Have the turn hear a piece of the answer."""

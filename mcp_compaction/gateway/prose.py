@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 
 from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction.errors import SummarizerError
 from mcp_compaction.gateway.calls import Api
 from mcp_compaction.model import SessionInfo
 from mcp_compaction.summarizers.session_model import (
@@ -21,6 +22,7 @@ AskModel = Callable[[], Awaitable[Answered]]
 AskProvider = Callable[[bytes], Awaitable[bytes]]
 
 _LONGEST = 120.0  # seconds
+_MOST_OF_LIMIT = 0.8
 _OF_LOGIN = "sk-ant-oat"  # begins a token of Anthropic's that the login of a subscription gives
 
 
@@ -29,6 +31,24 @@ def is_paid_by_key(headers: Mapping[str, str]) -> bool:
     bearer = headers.get("authorization", "").removeprefix("Bearer ")
     keys = (headers.get("x-api-key", ""), bearer if bearer.startswith("sk-") else "")
     return any(keys) and not any(key.startswith(_OF_LOGIN) for key in keys)
+
+
+def unless_limited(send: AskProvider | None, headers: Mapping[str, str]) -> AskProvider | None:
+    """The way to ask behind an answer, which says why it does not where the answer's headers tell
+    that a limit of the rate is near."""
+    near = next(_limits_near(headers), "")
+
+    async def refuse(_: bytes) -> bytes:
+        raise SummarizerError(near)
+
+    return refuse if send and near else send
+
+
+def _limits_near(headers: Mapping[str, str]) -> Iterator[str]:
+    for name in (one for one in headers if "ratelimit" in one and "remaining" in one):
+        left, limit = headers[name], headers.get(name.replace("remaining", "limit"), "")
+        if left.isdecimal() and limit.isdecimal() and int(left) < (1 - _MOST_OF_LIMIT) * int(limit):
+            yield f"{1 - int(left) / int(limit):.0%} of a rate limit ({name}) are used"
 
 
 async def ask_model(api: Api, body: bytes, send: AskProvider) -> Answered:

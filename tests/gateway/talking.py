@@ -53,6 +53,7 @@ class StrictProvider:
     reasoning: BoundReasoning | None = None  # of a model of the Responses API that binds it
     threads: MessageThreads = field(default_factory=MessageThreads)
     hears: Answer | None = None  # in place of `answer`
+    headers: dict[str, str] = field(default_factory=dict[str, str])  # more, of what is streamed
 
     async def __call__(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
         """Answer one request, or have the test do so."""
@@ -101,7 +102,7 @@ class StrictProvider:
         if self.is_streamed:
             lines = [f"event: {one.get('type')}\ndata: {json.dumps(one)}\n\n" for one in events]
             data = "".join(lines).encode()
-            write_whole(writer, data, content_type="text/event-stream")
+            write_whole(writer, data, 200, content_type="text/event-stream", **self.headers)
         else:
             write_whole(writer, json.dumps(whole).encode(), content_type="application/json")
 

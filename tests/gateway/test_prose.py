@@ -83,6 +83,23 @@ async def test_a_compaction_goes_on_where_the_provider_refuses_the_question(tmp_
         assert "model says" not in json.dumps(host.last_sent)
 
 
+@pytest.mark.parametrize("name", ["anthropic-ratelimit-input-tokens-{}", "x-ratelimit-{}-tokens"])
+@pytest.mark.parametrize(("left", "is_asked"), [("190", False), ("210", True)])
+async def test_nothing_is_asked_where_a_limit_of_the_rate_is_near(
+    tmp_path: Path, name: str, left: str, is_asked: bool
+) -> None:
+    provider = WritingProvider("anthropic")
+    provider.headers = {name.format("limit"): "1000", name.format("remaining"): left}
+    async with open_talk(tmp_path, provider, **CHOSEN) as (host, store):
+        await host.work_until_compacted()
+        assert bool(provider.questions) is is_asked
+        (info,) = await compactor.list_sessions(store.workspace, store.project)
+        (receipt,) = await compactor.receipts(store.workspace, info)
+        told = f"81% of a rate limit ({name.format('remaining')}) are used"
+        assert (told in str(receipt)) is not is_asked
+        assert ("model says, up to m" in json.dumps(host.last_sent)) is is_asked
+
+
 @pytest.mark.parametrize(
     ("headers", "is_key"),
     [
