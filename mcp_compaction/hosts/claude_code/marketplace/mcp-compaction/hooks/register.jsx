@@ -347,8 +347,10 @@ export const register = (on) => {
     const appended = await next(await preview($, row));
     if (!now.hasNews) {
       now.hasNews = true;
-      $.clock.after(APPEND_MS, () => {
+      $.clock.after(APPEND_MS, async () => {
         now.hasNews = false;
+        // A first turn may fill the window, and is measured when it ends.
+        if (now.limits.window === undefined) await learn($).catch(() => {});
         ask($, 'append').then(
           (told) => {
             now.shrinks = told.shrinks;
