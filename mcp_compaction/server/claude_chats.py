@@ -50,8 +50,9 @@ def hear_of(state: State, session: str, body: dict[str, Any]) -> ModChat:
     if chat.served is not None and isinstance(falls, int) and falls > chat.served.hosts:
         note_served(state, chat, hosts=falls - chat.served.hosts)
         chat.compactions = (chat.rows.compactions if chat.rows is not None else 0) + 1
-    limit = body.get("limit_tokens")
-    chat.limit = limit if isinstance(limit, int) and limit > 0 else chat.limit
+    if "limit_tokens" in body:  # null where the host does not compact by itself
+        limit = body["limit_tokens"]
+        chat.limit = limit if isinstance(limit, int) and limit > 0 else None
     if chat.served is None:
         version = str(body.get("version") or "")[:40]
         before = read_chat(state.settings.home, session)  # and a server that died

@@ -115,6 +115,16 @@ def test_the_hosts_own_limit_is_answered_by_our_view_amid_the_work(tmp_path: Pat
         check(model)
 
 
+def test_a_limit_that_is_moved_within_a_chat_is_the_one_that_counts(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(PIN, Step("pinned"), Step("on"))) as model:
+        host = ModdedClaude(tmp_path, model)
+        moved = ["/window", "/autocompact 150000", "Go on.", "/window", "/autocompact 900000"]
+        host.run(RULE, *moved, "/window")
+        shown = [str(one["result"]) for one in host.said if "window: " in str(one.get("result"))]
+        assert ["compacts at 117k" in one for one in shown] == [False, True, False]
+        assert all("Claude Code compacts at " in one for one in shown)
+
+
 def test_a_subagents_limit_is_answered_by_our_view_with_its_task_and_the_projects_pins(
     tmp_path: Path,
 ) -> None:

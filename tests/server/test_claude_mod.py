@@ -331,6 +331,8 @@ async def test_the_command_tells_undoes_and_finds(tmp_path: Path) -> None:
         asked = {"session": SESSION, "interactive": True, "tokens": 4_000, "limit_tokens": 9_000}
         _, told = await ask(place, "/claude/window", **asked, args="")
         assert "window: 4.0k tokens; Claude Code compacts at 9.0k" in told["text"]
+        _, off = await ask(place, "/claude/window", **asked | {"limit_tokens": None}, args="")
+        assert "window: 4.0k tokens\n" in off["text"]  # it does not compact by itself any more
         assert "c1 compress: " in told["text"]
         assert "/window undo takes c1 back; /window find WORDS" in told["text"]
         _, found = await ask(place, "/claude/window", **asked, args="find total report 3")

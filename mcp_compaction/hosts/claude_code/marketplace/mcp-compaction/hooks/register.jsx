@@ -41,7 +41,7 @@ const now = {
   isInteractive: false,
   version: '',
   context: {}, // what the host counts
-  limits: {}, // where it compacts by itself
+  limits: {}, // where it compacts by itself; `at` is null where it does not
   shown: { pins: 0, last: '' },
   shrinks: false, // whether requests of a running turn are made smaller, too
   busy: '', // what is going on, for the line
@@ -147,10 +147,13 @@ const ask = async ($, path, body = {}, ms = ASK_MS) => {
   }
 };
 
+/** Reads the host's limits, which its user may move within a chat: with /autocompact, /model, /config. */
 const learn = async ($) => {
-  const { context } = await $.session.usage({ breakdown: 'summary' });
-  const { maxTokens, autoCompactThreshold } = context.breakdown ?? {};
-  now.limits = { window: maxTokens ?? context.window, at: autoCompactThreshold };
+  try {
+    const { context } = await $.session.usage({ breakdown: 'summary' });
+    const { maxTokens, autoCompactThreshold } = context.breakdown ?? {};
+    now.limits = { window: maxTokens ?? context.window, at: autoCompactThreshold ?? null };
+  } catch {} // as they were
 };
 
 const look = async ($) => {
@@ -201,6 +204,7 @@ const waitForProse = async ($) => {
 /** The rows that stand after a compaction, or why nothing is changed; throws where neither is known. */
 const compact = async ($, e) => {
   const isSubagent = e.agentId !== undefined;
+  await learn($);
   const handles = e.messages.map((row) => row.handle);
   const wish = { agent: e.agentId, trigger: e.trigger, instructions: e.instructions, handles };
   if (now.writing && e.trigger === 'manual') await waitForProse($);
@@ -394,7 +398,7 @@ export const register = (on) => {
   on('session.measure', async ($, e, next) => {
     const measured = await next(e);
     now.context = { ...now.context, ...e.context };
-    if (now.limits.window === undefined) await learn($).catch(() => {});
+    await learn($);
     await look($);
     return measured;
   });
@@ -445,6 +449,7 @@ export const register = (on) => {
   });
 
   on('command.run', { command: 'window' }, async ($, e) => {
+    await learn($);
     try {
       return await ask($, 'window', { args: e.args, tokens: now.context.tokens }, COMPACT_MS);
     } catch {
