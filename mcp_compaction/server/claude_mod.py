@@ -50,6 +50,7 @@ from mcp_compaction.server.claude_chats import (
     record_beside,
     wait_for_store,
 )
+from mcp_compaction.server.claude_limit import find_stuck
 from mcp_compaction.server.claude_prose import offer_once
 from mcp_compaction.server.state import ModChat, State
 from mcp_compaction.server.window_command import answer_command
@@ -157,7 +158,8 @@ class ClaudeMod:
         net = self._state.settings.policy.safety_threshold_percent
         fill = 100 * tokens / limit if isinstance(tokens, int) and limit is not None else 0
         chat.prose.measure(fill, in_turn=False)
-        compacts = chat.is_changed or chat.wants_whole or (limit is not None and fill >= net)
+        is_near = limit is not None and fill >= net and not chat.is_stuck
+        compacts = chat.is_changed or chat.wants_whole or is_near
         return {"compact": compacts, "ask": await self._question(chat)}
 
     async def _compact(self, chat: ModChat, body: dict[str, Any]) -> JsonObject | None:
@@ -256,6 +258,11 @@ class ClaudeMod:
         before, after = _size(rows), _size(shown)
         is_agents = chat.is_changed and (trigger != "auto" or after < _STILL_MUCH * before)
         outcome: Outcome | None = None
+        stuck = None if is_agents else await find_stuck(work, info, chat.limit)
+        chat.is_stuck = stuck is not None
+        if stuck and trigger != "manual" and not stuck.is_overfull:
+            chat.last = "not compacted again: " + _first_sentence(stuck.text)
+            return {"skip": stuck.text}
         if not is_agents:
             outcome = await self._compress(work, info, chat, body)
             shown = (await compactor.fit(work, info, given, _FIT)).layout.apply(rows)
@@ -270,8 +277,8 @@ class ClaudeMod:
         pins = await self._state.chats.pins(work, info)
         chat.last = f"{done}, {plural(len(pins), 'pin')} kept"
         note_served(self._state, chat, ours=1)
-        hint = ""
-        if chat.is_interactive and trigger == "manual" and chat.prose.setting == "off":
+        hint = f"mcp-compaction: {stuck.text}" if stuck else ""
+        if not hint and chat.is_interactive and trigger == "manual" and chat.prose.setting == "off":
             model, tokens = info.traits.model or "", receipts[-1].before if receipts else 0
             hint = offer_once(self._state.settings.home, model, tokens)
         rows_told = cast("Any", told)

@@ -149,6 +149,7 @@ class ModChat:
     rows: ChatRows | None = None
     is_interactive: bool = False
     limit: int | None = None  # tokens at which the host compacts it by itself
+    is_stuck: bool = False  # compactions no longer make it smaller
     compactions: int = 0  # by the host itself, too, that its transcript is to tell of
     is_changed: bool = False  # its view, since the host last took one
     shrinks: bool = False  # its requests show our view within a turn, too

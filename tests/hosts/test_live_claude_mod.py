@@ -125,6 +125,24 @@ def test_a_limit_that_is_moved_within_a_chat_is_the_one_that_counts(tmp_path: Pa
         assert all("Claude Code compacts at " in one for one in shown)
 
 
+def test_where_two_compactions_freed_hardly_anything_the_third_says_why_and_the_work_goes_on(
+    tmp_path: Path,
+) -> None:
+    full = [read(n)._replace(reported=68_000 + 100 * n) for n in range(6)]
+    first = [PIN._replace(reported=60_000), read(9)._replace(reported=62_000)]
+    steps = [*first, *full, Step("All are read.", reported=70_000)]
+    with serve_model(ScriptedModel(*steps)) as model:
+        host = ModdedClaude(tmp_path, model, {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "100000"})
+        host.run(RULE)  # which the host would end: "Autocompact is thrashing"
+        assert [one["result"] for one in host.said if "result" in one] == ["All are read."]
+        told = [str(one["text"]) for one in host.said if one.get("key") == "compaction-skipped"]
+        assert "c1 and c2 freed " in told[0]
+        assert "tokens are held by system and tools 60k, pins " in told[0]
+        assert "To make room: " in told[0]
+        assert len({one.partition(" tokens")[0] for one in told}) < len(full)
+        check(model)
+
+
 def test_a_subagents_limit_is_answered_by_our_view_with_its_task_and_the_projects_pins(
     tmp_path: Path,
 ) -> None:

@@ -312,6 +312,31 @@ async def test_a_chat_of_which_nothing_can_go_stays_as_it_is(tmp_path: Path) -> 
         assert await host.compact(place, "auto") is None  # the host needs room: it tries itself
 
 
+async def test_after_two_compactions_that_freed_hardly_anything_the_third_says_what_fills_it(
+    tmp_path: Path,
+) -> None:
+    near: dict[str, Any] = {"window_tokens": 80_000, "limit_tokens": 60_000}
+    async with claude_talk(tmp_path, {"window_tokens": "80000"}) as (_, host, place):
+        host.own = 58_000  # the host's prompt and tools, which nothing makes smaller
+        for n in range(0, 6, 3):
+            work(host, n, n + 3)
+            assert "rows" in await host.compact(place, "auto", **near)
+        assert (await ask(place, "/claude/turn", session=SESSION, tokens=62_000))[1]["compact"]
+        work(host, 6, 9)
+        told = await host.compact(place, "auto", **near)
+        assert told["skip"].startswith("c1 and c2 freed ")
+        assert "held by system and tools 58k" in told["skip"]
+        assert told["skip"].endswith("go on in a new chat with: continue shop-1")
+        _, shown = await ask(place, "/claude/status", session=SESSION)
+        assert shown["last"].startswith("not compacted again: c1 and c2 freed ")
+        # A turn's end asks for none, a person gets one, and so does a chat that went on for long.
+        assert not (await ask(place, "/claude/turn", session=SESSION, tokens=62_000))[1]["compact"]
+        view = await host.compact(place, "manual", **near)
+        assert "held by system and tools 58k" in view["hint"]
+        work(host, 9, 30)
+        assert "rows" in await host.compact(place, "auto", **near)
+
+
 async def test_the_chat_of_the_module_is_the_one_that_tools_mean_after_a_clear(
     tmp_path: Path,
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcp_compaction.core.compaction.blocks import window_of
-from mcp_compaction.core.compaction.budget import held_by
+from mcp_compaction.core.compaction.budget import Held, held_by
 from mcp_compaction.core.compaction.receipt import describe_fill, describe_held
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.core.window.fill import Fill, in_counted_tokens
@@ -35,8 +35,7 @@ def gate(session: Session, policy: Policy, ask: Ask, fill: Fill) -> Refusal | No
     if found is None:
         return None
     reason, why, worth, next_step = found
-    pinned = dict(fill.parts)["pinned"]
-    held = held_by(window_of(session, in_counted_tokens(policy, fill), fill, pinned))
+    held = _find_held(session, policy, fill)
     return Refusal(
         reason=reason,
         held_by=held.tokens_by_holder(fill),
@@ -44,6 +43,17 @@ def gate(session: Session, policy: Policy, ask: Ask, fill: Fill) -> Refusal | No
         text=f"not compressed: {why}; {describe_fill(fill)}, held by {describe_held(held, fill)}. "
         f"{next_step}",
     )
+
+
+def explain_stuck(session: Session, policy: Policy, fill: Fill) -> str:
+    """What fills a window that compactions no longer make smaller."""
+    held = describe_held(_find_held(session, policy, fill), fill)
+    return f"{kilo(fill.tokens)} tokens are held by {held}"
+
+
+def _find_held(session: Session, policy: Policy, fill: Fill) -> Held:
+    pinned = dict(fill.parts)["pinned"]
+    return held_by(window_of(session, in_counted_tokens(policy, fill), fill, pinned))
 
 
 # Why, in a word and in words; the tokens from which on it is worth it; what to do instead.
@@ -76,7 +86,7 @@ def _find_too_soon(session: Session, policy: Policy, fill: Fill) -> _Found | Non
     last = _last_compaction(session)
     if last is None or last.target is None or last.target > policy.release_tokens:
         return None  # it was not meant to go as far as this one would
-    since = _tokens_since(session, policy, fill)
+    since = tokens_since(session, policy, fill)
     missing = policy.min_gain_tokens - since
     if missing <= 0:
         return None
@@ -104,7 +114,7 @@ def _find_prepared(session: Session, policy: Policy, fill: Fill) -> NothingToDo 
     last = _last_compaction(session)
     if last is None or session.info.traits.owns_window:
         return None
-    since = _tokens_since(session, policy, fill)
+    since = tokens_since(session, policy, fill)
     if since >= policy.min_gain_tokens and fill.percent > policy.release_percent:
         return None
     return NothingToDo(
@@ -121,6 +131,7 @@ def _last_compaction(session: Session) -> Receipt | None:
     return last if last is not None and last.kind == "compress" else None
 
 
-def _tokens_since(session: Session, policy: Policy, fill: Fill) -> int:
+def tokens_since(session: Session, policy: Policy, fill: Fill) -> int:
+    """What was said since the last compaction, in tokens."""
     overhead = policy.overhead_per_message
     return fill.scaled(sum(message.tokens + overhead for message in session.said_since))
