@@ -29,6 +29,7 @@ from mcp_compaction.checks.match import Call
 from mcp_compaction.lexicon import read_host
 
 _MOST_READ = 2**22  # bytes
+_SIGNS = (b"tool_", b"_call", b"toolCalls", b"item_completed")  # of a line that tells of a call
 _WORDS = ("text", "content", "output", "stdout", "functionResponse", "response")
 
 _STUCK = (
@@ -42,7 +43,7 @@ def deeds_in(path: str) -> Iterator[Deed]:
     read."""
     results: dict[str, tuple[bool | None, str]] = {}
     for line in _lines_from_end(path):
-        if b"tool_" not in line and b"_call" not in line and b"toolCalls" not in line:
+        if not any(sign in line for sign in _SIGNS):
             continue
         try:
             told: Any = json.loads(line)
@@ -103,8 +104,26 @@ def _read_item(item: dict[str, Any], results: dict[str, tuple[bool | None, str]]
         case "custom_tool_call":
             given = {"input": item.get("input")}
             yield _deed(str(item.get("name")), given, results.get(call))
+        case "item_completed" if isinstance(item.get("item"), dict):
+            yield from _read_nested(cast("dict[str, Any]", item["item"]))
         case "local_shell_call":
             yield _deed("local_shell", dict(item.get("action") or {}), results.get(call))
+        case _:
+            return
+
+
+def _read_nested(done: dict[str, Any]) -> Iterator[Deed]:
+    """A call that a script of Codex's Code Mode has made; what the model calls itself has an item
+    of its own."""
+    if not str(done.get("id")).startswith("exec-"):
+        return
+    failed = done.get("status") != "completed"
+    match done.get("type"):
+        case "CommandExecution":
+            result = (failed, text_of(done.get("aggregated_output")))
+            yield _deed("shell", {"command": done.get("command")}, result)
+        case "FileChange":
+            yield _deed("apply_patch", {"paths": [*(done.get("changes") or ())]}, (failed, ""))
         case _:
             return
 

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -324,6 +325,33 @@ def test_what_must_run_may_stand_in_the_same_line() -> None:
     check = "must tests before Bash: git commit"
     assert verdicts(check, "Bash", {"command": "pytest && git commit -m x"}, EDIT) == []
     assert verdicts(check, "Bash", {"command": "pytest; git commit -m x"}, EDIT) == ["ask"]
+
+
+def test_calls_within_a_script_of_codex_count_one_by_one(tmp_path: Path) -> None:
+    script = {"type": "custom_tool_call", "call_id": "a", "name": "exec"}
+    script["input"] = 'await tools.exec_command({cmd: "pytest"})'
+    ran = {"type": "CommandExecution", "id": "exec-1", "status": "completed"}
+    ran |= {"command": ["/bin/bash", "-lc", "pytest"], "aggregated_output": "3 passed"}
+    said = {"type": "custom_tool_call_output", "call_id": "a", "output": "Script completed"}
+    changed: dict[str, Any] = {"type": "FileChange", "id": "exec-2", "status": "completed"}
+    changed["changes"] = {"/work/shop/a.py": {"type": "add", "content": "x"}}
+    own = {**ran, "id": "call_7"}  # of a call that the model has made itself
+    items = [{"type": "item_completed", "item": one} for one in (ran, own, changed)]
+    codex = tmp_path / "codex.jsonl"
+
+    def judged(*told: dict[str, Any]) -> list[str]:
+        codex.write_text("".join(json.dumps({"payload": one}) + "\n" for one in told))
+        deeds = [*deeds_in(str(codex))][::-1]
+        return verdicts("must tests before Bash: git push", "Bash", {"command": "git push"}, *deeds)
+
+    assert judged(script, said) == ["ask"]
+    assert judged(script, items[0], said) == []
+    assert judged(script, items[1], said) == ["ask"]
+    assert judged(script, items[0], items[2], said) == ["ask"]
+    assert judged(script, items[2], items[0], said) == []
+    assert judged(script, {"type": "item_completed", "item": {**ran, "status": "failed"}}) == [
+        "ask"
+    ]
 
 
 def test_the_record_of_a_host_is_read_from_its_end(tmp_path: Path) -> None:

@@ -251,6 +251,7 @@ class Codex(_Host):
 
     compacts_at: int = 50_000  # tokens
     is_trusted: bool = True
+    named: str = "gpt-5.1-codex"  # its model
     wishes: dict[str, str] = field(default_factory=dict[str, str])  # more of its environment
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
@@ -312,7 +313,7 @@ class Codex(_Host):
 
     def _config(self) -> str:
         return f"""\
-model = "gpt-5.1-codex"
+model = "{self.named}"
 model_provider = "scripted"
 check_for_update_on_startup = false
 model_auto_compact_token_limit = {self.compacts_at}

@@ -69,9 +69,11 @@ class ScriptedModel:
         if HANDOVER_REQUEST in json.dumps(_newest(body)):
             self.forks.append(said)
             return Step(self.handover, reported=10, cached=len(said) // 4)
-        if not body.get("tools"):
+        if not _tools_of(body):
             return Step(SNAPSHOT if "state_snapshot" in said else "a title")
-        if self.waits_for_us and OWN_TOOLS not in json.dumps(body["tools"]):
+        # In Code Mode Codex lists no deferred tool; it waits for a server that is required.
+        is_listed = _is_code_mode(_first_of(body)) or OWN_TOOLS in json.dumps(_tools_of(body))
+        if self.waits_for_us and not is_listed:
             self._waits += 1  # a host whose server never comes would ask for ever
             return WAIT if self._waits < MOST_WAITS else Step("our server is not there")
         with self._lock:
@@ -95,6 +97,21 @@ class ScriptedModel:
     def number(self) -> int:
         """A number that was not given before."""
         return next(self._numbers)
+
+
+def _tools_of(body: dict[str, Any]) -> list[Any]:
+    """The tools of a request; in Codex's Code Mode they stand before all that is said."""
+    first = _first_of(body)
+    return body.get("tools") or (first.get("tools", []) if _is_code_mode(first) else [])
+
+
+def _first_of(body: dict[str, Any]) -> dict[str, Any]:
+    items: list[dict[str, Any]] = body.get("input") or [{}]
+    return items[0]
+
+
+def _is_code_mode(first: dict[str, Any]) -> bool:
+    return first.get("type") == "additional_tools"
 
 
 def _newest(body: dict[str, Any]) -> list[Any]:
@@ -218,7 +235,10 @@ def _block(block: dict[str, Any], *deltas: dict[str, Any]) -> tuple[dict[str, An
 def _answer_responses(step: Step, body: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """A streamed answer of the Responses API."""
     item: dict[str, Any] = {"id": f"item_{number}", "status": "completed"}
-    if step.tool:
+    if step.tool and _is_code_mode(_first_of(body)):
+        item |= {"type": "custom_tool_call", "call_id": f"call_{number}", "name": "exec"}
+        item["input"] = _write_code(step)
+    elif step.tool:
         item |= {"type": "function_call", "call_id": f"call_{number}"}
         item |= _call_for_codex(step, body)
     else:
@@ -259,6 +279,14 @@ def _name_among(tool: str, names: list[str]) -> str:
         shells = ("Bash", "bash", "run_shell_command")
         return next(name for name in shells if name in names)
     return next((name for name in names if name.endswith(tool)), f"mcp__compaction__{tool}")
+
+
+def _write_code(step: Step) -> str:
+    """The call as a script that calls it: in Code Mode all other tools stand within one."""
+    is_shell = step.tool == "shell"
+    name = "exec_command" if is_shell else f"mcp__compaction__{step.tool}"
+    wish = {"cmd": step.arguments["command"]} if is_shell else step.arguments
+    return f"text(JSON.stringify(await tools.{name}({json.dumps(wish)})));"
 
 
 def _call_for_codex(step: Step, body: dict[str, Any]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from tests.hosts.tmux import needs_tmux
 
 pytestmark = needs_hosts
 
+CODE_MODE = "gpt-5.6-sol"  # a model for which Codex has each call written as a script
 FORBIDDEN = "Nie „forbidden“ – not even once."
 ASKED = "Ask me before asked."
 REMINDED = "Say plain softly."
@@ -101,6 +102,7 @@ HOSTS: dict[str, Run] = {
     "claude-code": lambda folder, model: ClaudeCode(folder, model, has_module=False).run,
     "claude-code with its plugin": lambda folder, model: ClaudeCode(folder, model).run,
     "codex": lambda folder, model: Codex(folder, model).run,
+    "codex in code mode": lambda folder, model: Codex(folder, model, named=CODE_MODE).run,
     "opencode": lambda folder, model: OpenCode(folder, model).run,
     "gemini": lambda folder, model: Gemini(folder, model).run,
 }
