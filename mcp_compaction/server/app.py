@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from mcp.server import CacheHint, MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp.server.extension import Extension
 from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel
 
@@ -25,6 +26,7 @@ from mcp_compaction.server.session_finder import SessionFinder
 from mcp_compaction.server.state import State
 from mcp_compaction.settings import Settings
 from mcp_compaction.tools.arguments import complain_of_faults, complain_of_unknown, slim
+from mcp_compaction.tools.directive import DIRECTIVE_ID, DIRECTIVE_VERSION
 
 _PREFIX = re.compile(r"^Error executing tool \w+: ?")
 _FAULT = re.compile(r"^  (?P<what>.+?) \[type=(?P<type>\w+)", re.MULTILINE)
@@ -126,6 +128,16 @@ def _as_dict(result: HandlerResult) -> dict[str, Any]:
     return result or {}
 
 
+class DirectiveExtension(Extension):
+    """Tells clients that answers carry a directive, and in which version."""
+
+    identifier = DIRECTIVE_ID
+
+    def settings(self) -> dict[str, Any]:
+        """What stands beside the extension's name."""
+        return {"version": DIRECTIVE_VERSION}
+
+
 def build_server(
     settings: Settings,
     project: str,
@@ -168,6 +180,7 @@ def build_server(
         instructions=f"{OUT_OF_ORDER}{fault}" if fault else instructions,
         lifespan=lifespan,
         tools=[tools.publish(tool) for tool in offered],
+        extensions=[DirectiveExtension()],
         cache_hints={"tools/list": CacheHint(ttl_ms=_HOUR, scope="public")},
         log_level="WARNING",
     )

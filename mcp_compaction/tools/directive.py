@@ -37,6 +37,11 @@ from mcp_compaction.model import (
     Trimmed,
 )
 
+DIRECTIVE_ID = "io.github.mcp-compaction/directive"
+"""What the directive is called among the extensions of MCP."""
+DIRECTIVE_VERSION = 1
+"""It changes with the meaning of a key."""
+
 
 def directive(
     session: Session,
@@ -56,7 +61,8 @@ def directive(
     entries = entries_of(session.view, session.messages)
     return {
         "compaction_directive": True,
-        "version": 1,
+        "id": DIRECTIVE_ID,
+        "version": DIRECTIVE_VERSION,
         "session": session.info.name,
         "compaction": receipt.ref if receipt is not None else None,
         "strategy": receipt.strategy if receipt is not None else None,
