@@ -31,11 +31,10 @@ from mcp_compaction.hosts.claude_code.requests import SplitRequest, is_sendable
 from mcp_compaction.hosts.claude_code.rows import ChatRows, Row, message_of, tell_rows
 from mcp_compaction.hosts.claude_code.whole import list_whole_chat, was_compacted_by_host
 from mcp_compaction.hosts.events import hooked_hosts
-from mcp_compaction.hosts.limits import room_beside_host
 from mcp_compaction.hosts.results import preview_result, read_result
 from mcp_compaction.hosts.transcripts.claude_code import NAME
 from mcp_compaction.hosts.transcripts.files import FileTranscript
-from mcp_compaction.model import Ask, Compaction, JsonObject, Outcome, Pin, Receipt, SessionInfo
+from mcp_compaction.model import Compaction, JsonObject, Outcome, Pin, Receipt, SessionInfo
 from mcp_compaction.server.claude_chats import (
     MOST_LOOKS,
     PAUSE,
@@ -52,6 +51,7 @@ from mcp_compaction.server.claude_chats import (
 )
 from mcp_compaction.server.claude_limit import find_stuck
 from mcp_compaction.server.claude_prose import offer_once
+from mcp_compaction.server.claude_wish import make_ask
 from mcp_compaction.server.state import ModChat, State
 from mcp_compaction.server.window_command import answer_command
 
@@ -73,11 +73,6 @@ _THREADED = (
 )
 _STILL_MUCH = 0.5  # of a full window, which the agent's own compaction has left
 _FIT = FitOptions(relieve=False, is_hearsay=True, is_sent=False)
-_REASONS: dict[str, str] = {
-    "manual": "the user asked for it",
-    "auto": "the host's limit is near",
-    "plugin": "a plugin asked for it",
-}
 
 
 class ClaudeMod:
@@ -401,25 +396,10 @@ class ClaudeMod:
         async def report(what: str) -> None:
             chat.doing = what
 
-        trigger = str(body.get("trigger") or "manual")
-        fill = (await work.read_window(info)).fill
-        seen = fill.scaled(fill.counted_by_us)
-        window = await work.load_window(info)
-        is_taken = not all(one.told for one in window.view.taken)
-        left = room_beside_host(seen, is_taken=is_taken)
-        # The host's own prompt and tools stay, whatever is taken out: they are no part of the room.
-        target = 100 * (fill.scaled(fill.unseen) + left) / fill.window
-        focus = body.get("instructions")
-        ask = Ask(
-            reason=_REASONS.get(trigger, trigger),
-            focus=focus if isinstance(focus, str) and focus.strip() else None,
-            target_percent=min(99.0, max(0.001, target)),
-            force=True,
-            prose=chat.prose.take(),
-            running=chat.running,
-        )
-        if fill.counted_by_us < _LARGE:  # nobody waits for the server but the host
-            return await compactor.compress(work, info, ask, report)
+        wish = await make_ask(work, info, str(body.get("trigger")), body.get("instructions"))
+        ask = wish.model_copy(update={"prose": chat.prose.take(), "running": chat.running})
+        if (await work.read_window(info)).fill.counted_by_us < _LARGE:
+            return await compactor.compress(work, info, ask, report)  # only the host waits
         settings = self._state.settings
         return await worker.compress(settings, work, info, ask, report)
 

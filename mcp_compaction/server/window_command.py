@@ -11,12 +11,16 @@ from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Compaction, Mode, Receipt, SessionInfo
+from mcp_compaction.server.claude_wish import preview
 from mcp_compaction.tools.recalling import AnswerPlace, new_nonce, recall_text
 
 _MOST_RECEIPTS = 5
 _MOST_OF_PIN = 40  # characters
 _MOST_FOUND = 600  # tokens
-_FIND = "/window find WORDS looks for words in all that was said"
+_FIND = (
+    "/window preview says what /compact would free, `/compact up to m120` keeps all that is newer; "
+    "/window find WORDS looks for words in all that was said"
+)
 
 
 class WindowAnswer(NamedTuple):
@@ -34,6 +38,8 @@ async def answer_command(
     match verb:
         case "":
             return WindowAnswer(await _describe(work, info, about))
+        case "preview":
+            return WindowAnswer(await preview(work, info, rest))
         case "undo":
             return await _undo(work, info, rest.strip(), mode)
         case "find" if rest.strip():

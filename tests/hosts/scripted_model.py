@@ -34,6 +34,7 @@ class Step(NamedTuple):
     thinking: str = ""  # before it
     beside: tuple[Step, ...] = ()  # calls at the same time
     cached: int = 0  # the tokens of the request that it claims to have had at hand
+    written: int = 0  # and those that it claims to keep at hand, for five minutes
 
 
 MOST_WAITS = 300
@@ -184,7 +185,12 @@ def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
 def _answer_messages(step: Step, body: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """A streamed answer of the Messages API."""
     read = step.reported or len(json.dumps(body)) // 4
-    usage = {"input_tokens": read, "output_tokens": 20, "cache_read_input_tokens": step.cached}
+    usage: dict[str, Any] = {"input_tokens": read, "output_tokens": 20}
+    usage["cache_read_input_tokens"] = step.cached
+    if step.written:
+        usage["cache_creation_input_tokens"] = step.written
+        held = {"ephemeral_5m_input_tokens": step.written, "ephemeral_1h_input_tokens": 0}
+        usage["cache_creation"] = held
     begun: dict[str, Any] = {"id": f"msg_{number}", "type": "message", "role": "assistant"}
     begun |= {"content": [], "model": body.get("model"), "stop_reason": None, "usage": usage}
     stop = {"stop_reason": "tool_use" if step.tool else "end_turn", "stop_sequence": None}

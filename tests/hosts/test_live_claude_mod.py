@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable
@@ -123,6 +124,21 @@ def test_a_limit_that_is_moved_within_a_chat_is_the_one_that_counts(tmp_path: Pa
         shown = [str(one["result"]) for one in host.said if "window: " in str(one.get("result"))]
         assert ["compacts at 117k" in one for one in shown] == [False, True, False]
         assert all("Claude Code compacts at " in one for one in shown)
+
+
+def test_compact_up_to_a_message_leaves_what_is_newer_as_it_was(tmp_path: Path) -> None:
+    reads = [read(n) for n in range(16)]
+    with serve_model(ScriptedModel(PIN, *reads, Step("read"), Step("on"))) as model:
+        host = ModdedClaude(tmp_path, model)
+        host.run(RULE, "/window preview up to m27", "/compact up to m27", "Go on.")
+        (preview,) = [one["result"] for one in host.said if "dry run" in str(one.get("result"))]
+        (spans,) = re.findall(r"would become a digest: m\d+\.\.m(\d+)\nwould stay: (.+)", preview)
+        assert spans[0] == "27"
+        assert "m28.." in spans[1]
+        shown = [f"line 50 of report {n} is in order" in model.requests[-1] for n in range(16)]
+        assert shown == [False] * 12 + [True] * 4
+        assert model.requests[-1].count(PINNED) == 1
+        check(model)
 
 
 def test_where_two_compactions_freed_hardly_anything_the_third_says_why_and_the_work_goes_on(
@@ -468,3 +484,36 @@ def take_back(terminal: Tmux) -> None:
     terminal.press("Enter")
     terminal.wait_until(lambda: "Restore conversation" not in terminal.show())
     terminal.press("C-u")  # the prompt is there again, to be changed
+
+
+@needs_tmux
+def test_before_the_cache_of_an_idle_chat_ends_and_at_a_resume_behind_it_a_hint_says_so(
+    tmp_path: Path,
+) -> None:
+    large = Step("Hello.", reported=70_000, written=50_000)
+    with serve_model(ScriptedModel(large, Step("Again."))) as model:
+        host = ModdedClaude(tmp_path, model)
+        host.plug_in()
+        module = host.plugin / "hooks/register.jsx"
+        told = module.read_text("utf-8")
+        assert "const CACHE_LEFT_MS = 60000;" in told
+        module.write_text(told.replace("CACHE_LEFT_MS = 60000;", "CACHE_LEFT_MS = 300000;"))
+        terminal = host.open_in_tmux()
+        try:
+            terminal.wait_for("/effort")
+            terminal.type("Hi.")
+            terminal.wait_for("the cache ends in a minute, then a prompt pays 120k tokens anew")
+            terminal.type("/compact")
+            terminal.wait_until(lambda: "the cache ends" not in terminal.show())
+        finally:
+            terminal.close()
+        (transcript,) = (tmp_path / "home/.claude/projects").rglob("*.jsonl")
+        lines = transcript.read_text("utf-8")
+        year = re.findall(r'"timestamp":"(20\d\d)-', lines)[0]
+        transcript.write_text(lines.replace(f'"timestamp":"{year}-', '"timestamp":"2025-'))
+        host.flags = ["--resume", transcript.stem]
+        terminal = host.open_in_tmux()
+        try:
+            terminal.wait_for("the cache has ended, the next prompt pays ")
+        finally:
+            terminal.close()

@@ -359,7 +359,7 @@ async def test_the_command_tells_undoes_and_finds(tmp_path: Path) -> None:
         _, off = await ask(place, "/claude/window", **asked | {"limit_tokens": None}, args="")
         assert "window: 4.0k tokens\n" in off["text"]  # it does not compact by itself any more
         assert "c1 compress: " in told["text"]
-        assert "/window undo takes c1 back; /window find WORDS" in told["text"]
+        assert "/window undo takes c1 back; /window preview says" in told["text"]
         _, found = await ask(place, "/claude/window", **asked, args="find total report 3")
         assert "347 euros" in found["text"]
         _, undone = await ask(place, "/claude/window", **asked, args="undo")
@@ -368,6 +368,39 @@ async def test_the_command_tells_undoes_and_finds(tmp_path: Path) -> None:
         assert (await ask(place, "/claude/turn", session=SESSION))[1]["compact"] is True
         _, usage = await ask(place, "/claude/window", **asked, args="dance")
         assert usage["text"].startswith("/window undo")
+
+
+async def test_a_preview_tells_what_would_stay_and_changes_nothing(tmp_path: Path) -> None:
+    async with claude_talk(tmp_path, WIDE) as (talk, host, place):
+        host.type(RULE)
+        work(host, 0, 12)
+        await ask(place, "/claude/append", session=SESSION)
+        await talk.say("pin_constraint", text=RULE)
+        _, told = await ask(place, "/claude/window", session=SESSION, args="preview")
+        before = host.tell()
+        assert re.match(r"dry run: \S+ -> at most about \S+ of 60k tokens", told["text"])
+        assert "Nothing was changed." in told["text"]
+        assert "pins stay word for word: p1" in told["text"]
+        stays = re.findall(r"m(\d+)", re.findall(r"would stay: (.+)", told["text"])[0])
+        gone = re.findall(r"would become a digest: m(\d+)\.\.m(\d+)", told["text"])[0]
+        assert int(gone[1]) < int(stays[-1])
+        await host.compact(place)
+        assert len(host.tell()) < len(before) / 2
+        assert f"[digest d1 of m{gone[0]}..m{gone[1]}" in host.tell()
+
+
+async def test_compact_up_to_a_message_keeps_what_is_newer_whole(tmp_path: Path) -> None:
+    async with claude_talk(tmp_path, WIDE) as (_, host, place):
+        work(host, 0, 40)
+        asked = "preview up to m150"
+        _, told = await ask(place, "/claude/window", session=SESSION, args=asked)
+        assert "would become a digest: m2..m150\nwould stay: m1, m151..m200" in told["text"]
+        await host.compact(place, instructions="Up to m150, the totals")
+        assert "[digest d1 of m2..m150, " in host.tell()
+        lines = [host.tell().count(f"of report {n} is in order") for n in range(40)]
+        assert max(lines[:30]) < 60  # all of which each report has
+        assert lines[30:] == [60] * 10
+        assert not problems(host.request(), "anthropic")
 
 
 async def fit(place: Path, host: ClaudeHost, **more: Any) -> dict[str, Any] | None:

@@ -15,6 +15,8 @@ const START_MS = 30000; // the host starts its servers beside the first turn
 const LOOK_MS = 200;
 const APPEND_MS = 300; // rows come several at once
 const PROSE_MS = 30000; // that a compaction waits for the session's own model
+const CACHE_LEFT_MS = 60000; // of the provider's cache, when a person is told that it ends
+const LEAST_WORTH = 60000; // tokens of a window, from which on that is worth a word
 const MOST_OF_LIMIT = 80; // percent of any rate limit, from which on its model is asked nothing more
 
 // Our own four, which need no question; a rule of the user's own stands above this.
@@ -55,6 +57,9 @@ const now = {
   prompts: -1, // that the chat had when the last one was sent
   isHostCompacting: false,
   tasks: null, // what ran in the background when the last turn ended
+  moment: '', // why compacting costs least now
+  cacheMs: 0, // how long the provider's cache holds this chat; 0: it has told of none
+  timers: [], // that tell of its end
   writing: null, // the session's own model, which is asked for prose
 };
 
@@ -168,6 +173,27 @@ const sayBusy = ($, what) => {
   $.ui.invalidate('ui.render');
 };
 
+const forgetMoment = () => {
+  now.timers.splice(0).forEach((timer) => timer.cancel());
+  now.moment = '';
+};
+
+const sayMoment = ($, what) => {
+  now.moment = what;
+  $.ui.invalidate('ui.render');
+};
+
+/** Tells a person who is away when the provider's cache of the chat ends, and that it has ended. */
+const watchCache = ($, usage) => {
+  forgetMoment();
+  const { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long } = usage ?? {};
+  now.cacheMs = short ? 300000 : long ? 3600000 : now.cacheMs;
+  if (!now.cacheMs || !now.isInteractive) return;
+  const tell = (ms, what) => now.timers.push($.clock.after(ms, () => sayMoment($, what)));
+  tell(Math.max(0, now.cacheMs - CACHE_LEFT_MS), 'the cache ends in a minute, then a prompt pays');
+  tell(now.cacheMs, 'the cache has ended, the next prompt pays');
+};
+
 /** Why the session's own model is not asked now; empty where it may be. */
 const whyNotAsked = async ($) => {
   const { rateLimits } = await $.session.usage();
@@ -204,6 +230,7 @@ const waitForProse = async ($) => {
 /** The rows that stand after a compaction, or why nothing is changed; throws where neither is known. */
 const compact = async ($, e) => {
   const isSubagent = e.agentId !== undefined;
+  if (!isSubagent) forgetMoment();
   await learn($);
   const handles = e.messages.map((row) => row.handle);
   const wish = { agent: e.agentId, trigger: e.trigger, instructions: e.instructions, handles };
@@ -274,13 +301,16 @@ const preview = async ($, e) => {
   }
 };
 
+const kilo = (tokens) => `${Math.round(tokens / 1000)}k`;
+
 const describe = () => {
   const { context, limits, shown } = now;
   const size = limits.at ?? limits.window ?? context.window;
   const fill = context.tokens && size ? Math.round((100 * context.tokens) / size) : null;
   return [
     now.busy,
-    fill === null ? '' : `window ${fill} % of ${Math.round(size / 1000)}k`,
+    now.moment && context.tokens >= LEAST_WORTH ? `${now.moment} ${kilo(context.tokens)} tokens anew: /compact now costs least` : '',
+    fill === null ? '' : `window ${fill} % of ${kilo(size)}`,
     shown.threaded || '',
     shown.pins ? `${shown.pins} pinned` : '',
     shown.last ? `last: ${shown.last}` : '',
@@ -370,6 +400,7 @@ export const register = (on) => {
 
   // Pins that were made elsewhere: they stand with the prompt, behind all that was sent.
   on('prompt.submit', async ($, e, next) => {
+    forgetMoment();
     const { context } = await ask($, 'prompt', { shown: now.hookPins, ...(await lastRow($)) });
     if (!context) return next(e);
     now.latePins = context;
@@ -379,6 +410,7 @@ export const register = (on) => {
   on('turn.complete', async ($, e, next) => {
     const done = await next(e);
     if (e.agentId !== undefined) return done;
+    watchCache($, e.usage);
     try {
       const told = await ask($, 'turn', { tokens: now.context.tokens });
       if (told.ask) writeProse($, told.ask);
@@ -386,6 +418,14 @@ export const register = (on) => {
     } catch {} // at the next compaction, then
     return done;
   });
+
+  on('classic.SessionStart', async ($, e, next) => {
+    if (e.prompt_cache_likely_expired) {
+      now.context = { tokens: e.context_tokens, ...now.context };
+      sayMoment($, 'the cache has ended, the next prompt pays');
+    }
+    return next(e);
+  }).catch(($, e, next) => next(e));
 
   on('classic.Stop', async ($, e, next) => {
     if (e.background_tasks && e.session_crons) {
