@@ -271,7 +271,7 @@ async def _make(
         return session, past, outcome
     await renew_facts(work, session.pins, session.messages)
     offer = await suggest(work, session, past, _MOST_SUGGESTED, outcome.digests)
-    grade = await read_grade(work, session)
+    grade = await read_grade(work, session, past.events)
     notes = (*([describe_grade(grade)] if grade is not None else []), *outcome.receipt.notes)
     receipt = outcome.receipt.model_copy(update={"offer": offer, "notes": notes})
     return session, past, outcome.model_copy(update={"receipt": receipt})

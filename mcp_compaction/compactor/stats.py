@@ -81,7 +81,7 @@ async def stats_of(work: Workspace, session: Session, past: Past, reading: FillR
         last=session.last_compaction,
         offer=await suggest(work, _with_fewer_messages(session), past, _MOST_SUGGESTED),
         regret=await _regret_of(work, session, reading.messages, events),
-        grade=await read_grade(work, session),
+        grade=await read_grade(work, session, events),
         system=await work.store.spent(session.info.id),
         last_fall=next((e.detail for e in reversed(events) if e.name == FALLBACK), ""),
         paid=paid_in(events),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcp_compaction.core.tokens import CountTokens
     from mcp_compaction.core.window.fill import Fill
     from mcp_compaction.formats.thinking import Bindings
-    from mcp_compaction.model import Compaction, Pin, Session, SessionInfo, Traits, View
+    from mcp_compaction.model import Compaction, Grade, Pin, Session, SessionInfo, Traits, View
     from mcp_compaction.ports import Clock, Past, Store, Summarizer, TokenCounter
 
 K = TypeVar("K")
@@ -76,11 +76,14 @@ class Workspace:
 
     # What is known of the newest sessions, by their numbers: the histories that callers sent, that
     # which came first; their thinking; the pins that their messages were found to tell of, and the
-    # start of the history that these stand in.
+    # start of the history that these stand in; the grade of their last compaction, and when.
     histories: Newest[int, tuple[KnownHistory, ...]] = field(
         default_factory=Newest[int, "tuple[KnownHistory, ...]"], init=False
     )
     thinking: Newest[int, Bindings] = field(default_factory=Newest[int, "Bindings"], init=False)
+    grades: Newest[int, tuple[object, Grade | None]] = field(
+        default_factory=Newest[int, "tuple[object, Grade | None]"], init=False
+    )
     said_pins: Newest[int, tuple[object, frozenset[int]]] = field(
         default_factory=Newest[int, tuple[object, frozenset[int]]], init=False
     )

@@ -86,10 +86,13 @@ class Policy(Value):
     advise_below_trigger: ClassVar[float] = 15  # points, where advice to compress starts
     min_messages_to_compact: ClassVar[int] = 4
     min_gain_percent: Percent = 5  # of the window, for a compaction to be worth it
-    budget_pressure: bool = setting(
-        False,
-        "Whether to act 10 points earlier and keep one recent turn less.",
-        "tokens are dear; near a limit on model calls or cost it happens by itself",
+    # Acts 10 points earlier, keeps one recent turn less: by itself near a limit of calls or cost.
+    budget_pressure: bool = False
+
+    grade: bool = setting(
+        True,
+        "Whether each compaction is graded by what came after it, beside other views of its size.",
+        "no: a compaction is to take no CPU for telling how the last one went",
     )
 
     # What stays

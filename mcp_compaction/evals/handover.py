@@ -12,6 +12,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
+from mcp_compaction.core.compaction.plain_views import newest_lines
 from mcp_compaction.core.digest.render import words_of_item
 from mcp_compaction.core.log.conversation import conversation_of
 from mcp_compaction.core.log.ledger import ledger_of
@@ -45,11 +46,6 @@ _LINE, _STRIDE = 240, 200  # characters of a line that are read together
 _LONGEST_QUESTION = 1_500
 
 Tell = Callable[[str], None]
-
-
-def newest_lines(turns: Sequence[Turn], budget: float, count: CountTokens) -> str:
-    """The newest lines that fit, whatever they are."""
-    return _join(keep_last(_lines_of(turns), budget, count))
 
 
 def first_and_last(turns: Sequence[Turn], budget: float, count: CountTokens) -> str:

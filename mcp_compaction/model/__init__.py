@@ -62,6 +62,7 @@ from mcp_compaction.model.outcomes import (
     TermMatches,
     Twin,
     Twins,
+    WayGrade,
     Worth,
 )
 from mcp_compaction.model.session import (

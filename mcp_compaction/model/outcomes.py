@@ -283,16 +283,30 @@ class Receipt(Value):
         return f"c{self.compaction}"
 
 
+class WayGrade(Value):
+    """What a view held of that which was needed after it: ours, or another of the same size."""
+
+    way: str
+    tokens: int  # about
+    names: int  # of those that calls passed
+    lacks: int  # of the files that were used, whose text it has not
+    lacks_tokens: int
+    recalled: int  # of the messages that were recalled
+    told: int  # of the sentences that were said again
+
+
 class Grade(Value):
-    """What the agent did after a compaction with files that it had read before it."""
+    """What the agent did after a compaction with what it had known before it."""
 
     compaction: int
     answers: int  # of the agent since, as far as is looked
-    files: int  # that it read or changed since
+    files: int  # that it read or changed since, and had read before
     again: int  # of them, that it read again since their text had left the window
     again_tokens: int
-    tail_lacks: int  # of them, whose text the newest messages in as many tokens would not hold
-    tail_tokens: int
+    names: int = 0  # that its calls passed
+    recalled: int = 0  # messages
+    told: int = 0  # sentences that the user said, or questions that the agent asked, once more
+    ways: tuple[WayGrade, ...] = ()  # ours, then others of its size
 
 
 class Compaction(Value):

@@ -28,7 +28,9 @@ from starlette.routing import Route, request_response
 from starlette.types import Scope
 
 from mcp_compaction import compactor
+from mcp_compaction.compactor.grading import read_grade
 from mcp_compaction.compactor.workspace import Workspace
+from mcp_compaction.core.compaction.grading import describe_grade
 from mcp_compaction.core.compaction.ladder import shown_as
 from mcp_compaction.core.compaction.receipt import outcome_text, receipt_text
 from mcp_compaction.core.digest.render import words_of_item
@@ -101,9 +103,10 @@ async def find_session(work: Workspace, number: int) -> SessionInfo:
 
 async def describe_session(work: Workspace, info: SessionInfo) -> Facts:
     """All of one session but its messages."""
-    session = await work.load(info)
+    session, past = await work.load_with_past(info)
     fill = (await work.read_window(info)).fill
     receipts = await compactor.receipts(work, info)
+    grade = await read_grade(work, session, past.events)
     now = _Moment(info.updated, fill.view_tokens if receipts else fill.tokens)
     curve = _curve_of(session.messages, receipts, now)
     return {
@@ -138,6 +141,7 @@ async def describe_session(work: Workspace, info: SessionInfo) -> Facts:
             }
             for digest in reversed(await work.store.digests(info.id))
         ],
+        "grade": "" if grade is None else describe_grade(grade),
         "receipts": [
             {
                 "ref": receipt.ref,

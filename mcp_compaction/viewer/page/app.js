@@ -185,7 +185,7 @@ const show = async (id, isQuiet = false) => {
     make('p', {}, `${percent} % of ${kilo(size)} tokens: ${kilo(tokens)}${tokens - view > size / 100 ? `, as the host shows it; ${kilo(view)} in our view` : ''}`), full,
     ...section('The window over time', ...(session.curve.length ? [chart(session)] : [])),
     ...section('Pins in force', ...session.pins.map(pinOf)),
-    ...section('Compactions', ...session.receipts.map((one, n) => receiptOf(one, n === 0))),
+    ...section('Compactions', ...(session.grade ? [make('p', {}, session.grade)] : []), ...session.receipts.map((one, n) => receiptOf(one, n === 0))),
     ...section('Digests', ...session.digests.map(digestOf)),
     ...(written ? [] : section('Search the archive', ...search())),
     ...section('What was said', make('div', { id: 'messages' }), make('button', { id: 'more' }, 'More messages')),
