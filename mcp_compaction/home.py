@@ -126,6 +126,7 @@ KINDS: Final = (
     Kind("`export --output`", "copy", "a session", "named"),
     Kind("`backup`", "copy", "the whole store", "named"),
     Kind("`--html`", "copy", "the page of a session, or a report", "named"),
+    Kind("`--answers`", "copy", "what a model answered in `eval read`", "named"),
 )
 """All there are; of two that fit a file the first one counts."""
 

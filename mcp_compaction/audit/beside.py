@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 from mcp_compaction.audit.auditing import AuditCase, LookedAt, Tell, WantedAudit, find_cases
 from mcp_compaction.audit.report import find_invented
@@ -22,7 +24,7 @@ from mcp_compaction.evals.handover import PLAIN_WAYS, SMALLEST_WINDOW, Needs, co
 from mcp_compaction.evals.handover_sessions import Turn, turns_of, with_runs_written_out
 from mcp_compaction.evals.plain_accounts import ACCOUNTS
 from mcp_compaction.evals.results import PRODUCT, HandoverScore, add_up, score_one
-from mcp_compaction.evals.subject import subject
+from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.formats import Incoming
 from mcp_compaction.hosts.limits import room_beside_host
 from mcp_compaction.lexicon.host_texts import own_tools
@@ -141,6 +143,33 @@ async def measure_compactions(
     )
 
 
+class Views(NamedTuple):
+    """What each way leaves of one window, and our session of it, while that is open."""
+
+    ours: Subject
+    messages: Sequence[Message]  # as they were recorded
+    seconds: float  # that our compaction took
+    texts: Mapping[str, str]  # by the way
+
+
+@asynccontextmanager
+async def open_views(case: AuditCase, size: float, counter: TokenCounter) -> AsyncGenerator[Views]:
+    """Our view of a window in so many tokens, the host's, and plain ways in as many."""
+    count, early = counter.count, turns_of(case.came)
+    window = max(sum(count(turn.text) for turn in early), SMALLEST_WINDOW)
+    async with subject(None, counter) as ours:
+        await ours.record(Incoming(messages=tuple(case.came)))
+        messages = (await ours.workspace.load(ours.info)).messages
+        await ours.set_window(window)
+        began = time.perf_counter()
+        if size < window:
+            await ours.compress(100 * size / window, force=True)
+        seconds = time.perf_counter() - began
+        text = "\n".join(line.text for line in await ours.read_lines())
+        plain = {way: shorten(early, size, count) for way, shorten in WAYS.items()}
+        yield Views(ours, messages, seconds, {PRODUCT: text, HOST: case.left, **plain})
+
+
 async def measure_case(case: AuditCase, counter: TokenCounter) -> Beside | None:
     """One compaction beside our views and plain ways; None where it is ours, the host has told
     nothing of it, or too little was said after it."""
@@ -157,18 +186,10 @@ async def measure_case(case: AuditCase, counter: TokenCounter) -> Beside | None:
     texts: dict[str, str] = {}
     seconds, wants, said = 0.0, None, Said(case)
     for at, size in ((SAME, float(host_size)), (DEFAULT, room_beside_host(seen))):
-        async with subject(None, counter) as ours:
-            await ours.record(Incoming(messages=tuple(case.came)))
-            messages = (await ours.workspace.load(ours.info)).messages
-            await ours.set_window(window := max(seen, SMALLEST_WINDOW))
-            began = time.perf_counter()
-            if size < window:
-                await ours.compress(100 * size / window, force=True)
-            seconds = seconds or time.perf_counter() - began
-            texts[at] = "\n".join(line.text for line in await ours.read_lines())
-        wants = wants or Wants(early, later, messages, count)  # the same at both sizes
-        views = {PRODUCT: with_runs_written_out(texts[at]), HOST: case.left}
-        views |= {way: shorten(early, size, count) for way, shorten in WAYS.items()}
+        async with open_views(case, size, counter) as made:
+            seconds, texts[at] = seconds or made.seconds, made.texts[PRODUCT]
+        wants = wants or Wants(early, later, made.messages, count)  # the same at both sizes
+        views = {**made.texts, PRODUCT: with_runs_written_out(texts[at])}
         for way, view in views.items():
             shown = texts[at] if way == PRODUCT else view
             sizes.append((at, way, count(shown)))

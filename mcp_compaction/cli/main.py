@@ -77,13 +77,14 @@ _OTHERS = {
     "eval lab": "see the strategies side by side on one session",
     "eval audit": "tell what past compactions of hosts lost and cost",
     "eval compactions": "set past compactions of hosts beside ours",
+    "eval read": "have a model answer questions from each view",
 }
 _MODULES = {"import": "import_transcripts", "store restore": "restore_backup"}  # other names
 COMMANDS: Mapping[str, Listed] = {
     name: Listed(f"mcp_compaction.cli.commands.{_MODULES.get(name, name.split()[-1])}", words)
     for name, words in {**_WEEKLY, **_OTHERS}.items()
 }
-_NEVER_ALONE = ("store restore", "eval compactions")
+_NEVER_ALONE = ("store restore", "eval compactions", "eval read")
 GROUPS = tuple(dict.fromkeys(name.split()[0] for name in COMMANDS if " " in name))
 FORMER: Mapping[str, str] = {
     "restore-backup": "store restore",

@@ -39,6 +39,7 @@ STARTING = (
     "store restore",
     "eval audit",
     "eval compactions",
+    "eval read",
     "uncompact",
 )
 HELLO = b'{"role":"user","content":"Hello"}\n'
