@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -20,7 +20,15 @@ from mcp_compaction.core.text.sentences import split_sentences
 from mcp_compaction.core.text.words import fold, telling_words
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.counters.o200k import best_counter
-from mcp_compaction.evals.handover import PLAIN_WAYS, SMALLEST_WINDOW, Needs, count_pairs
+from mcp_compaction.evals.baselines import BASELINES, Strategy
+from mcp_compaction.evals.corpora import PlainLine
+from mcp_compaction.evals.handover import (
+    PLAIN_WAYS,
+    SMALLEST_WINDOW,
+    Needs,
+    PlainWay,
+    count_pairs,
+)
 from mcp_compaction.evals.handover_sessions import Turn, turns_of, with_runs_written_out
 from mcp_compaction.evals.plain_accounts import ACCOUNTS
 from mcp_compaction.evals.results import PRODUCT, HandoverScore, add_up, score_one
@@ -28,12 +36,28 @@ from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.formats import Incoming
 from mcp_compaction.hosts.limits import room_beside_host
 from mcp_compaction.lexicon.host_texts import own_tools
+from mcp_compaction.lexicon.models import find_summary_price
 from mcp_compaction.model import Message, ToolCall, ToolResult, Value
 from mcp_compaction.ports import TokenCounter
+from mcp_compaction.summarizers.session_model import MOST_WRITTEN
+
+
+def _by_message(choose: Strategy, turns: Sequence[Turn], budget: float, count: CountTokens) -> str:
+    """What a way that knows only messages keeps of them."""
+    lines = [PlainLine(role=turn.role, text=turn.text) for turn in turns]
+    return "\n".join(line.text for line in choose(lines, budget, count))
+
 
 HOST = "the host's summary"
 SAME, DEFAULT = "the host's size", "our default"
-WAYS = {name: PLAIN_WAYS[name] for name in ("newest lines", "names, newest")} | dict(ACCOUNTS)
+WAYS: Mapping[str, PlainWay] = {
+    **{name: PLAIN_WAYS[name] for name in ("newest lines", "names, newest")},
+    **ACCOUNTS,
+    **{
+        name: partial(_by_message, BASELINES[name])
+        for name in ("first 100, to 500", "first 200 each")
+    },
+}
 USED = "names used in the next 40 answers"
 HOW = (
     "names: paths, ids, names in code, command lines and numbers that the agent's next calls pass, "
@@ -81,6 +105,11 @@ class Beside(Value):
     unsaid: tuple[tuple[str, str, int], ...]  # and what it has that nobody had said
     seconds: float  # that ours took, at the host's size
     hosts_seconds: float | None  # None: its transcript does not tell
+    hosts_most_seconds: float | None  # from the last result to a compaction by the host itself
+    hosts_dollars: float | None  # for reading the window from a cache and writing, as listed
+    prose_dollars: float | None  # for ours, where the chat's model writes its prose
+    again_tokens: int  # of the lines that were read again
+    lacking: tuple[tuple[str, str, int], ...]  # at which size, the way, those it has not
     hosts_read: int | None  # tokens that its summary's request read
     hosts_wrote: int  # tokens of its summary
     scores: tuple[HandoverScore, ...]
@@ -182,6 +211,7 @@ async def measure_case(case: AuditCase, counter: TokenCounter) -> Beside | None:
     host_size = count(case.left)
     sizes: list[tuple[str, str, int]] = []
     unsaid: list[tuple[str, str, int]] = []
+    lacking: list[tuple[str, str, int]] = []
     scores: list[HandoverScore] = []
     texts: dict[str, str] = {}
     seconds, wants, said = 0.0, None, Said(case)
@@ -194,7 +224,11 @@ async def measure_case(case: AuditCase, counter: TokenCounter) -> Beside | None:
             shown = texts[at] if way == PRODUCT else view
             sizes.append((at, way, count(shown)))
             unsaid.append((at, way, len(said.find_unsaid(shown))))
+            again = "\n".join(line for line in wants.read_again if line not in view)
+            lacking.append((at, way, count(again)))
             scores += wants.score(case.host, at, way, view)
+    read = case.told.before or seen
+    price = find_summary_price(case.model or "")
     return Beside(
         host=case.host,
         chat=case.chat,
@@ -204,12 +238,27 @@ async def measure_case(case: AuditCase, counter: TokenCounter) -> Beside | None:
         unsaid=tuple(unsaid),
         seconds=round(seconds, 3),
         hosts_seconds=case.told.seconds,
+        hosts_most_seconds=_wait_in(case),
+        hosts_dollars=price and price.cost_of(read, read, count(case.summary)),
+        prose_dollars=price and price.cost_of(read, read, MOST_WRITTEN),
+        again_tokens=count("\n".join(wants.read_again)) if wants else 0,
+        lacking=tuple(lacking),
         hosts_read=case.told.before,
         hosts_wrote=count(case.summary),
         scores=tuple(scores),
         hosts_text=case.left,
         our_text=texts[SAME],
     )
+
+
+def _wait_in(case: AuditCase) -> float | None:
+    """The seconds from the last result to a compaction that the host began by itself: what it took
+    at most, since it begins when that result has come."""
+    last = case.fresh[-1] if case.fresh else None
+    if case.told.trigger != "auto" or last is None or last.at is None or case.at is None:
+        return None
+    has_come = any(isinstance(part, ToolResult) for part in turns_of([last])[0].parts)
+    return (case.at - last.at).total_seconds() if has_come else None
 
 
 @dataclass(frozen=True)

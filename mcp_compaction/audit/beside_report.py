@@ -3,7 +3,7 @@ a page with the worst cases, both texts side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
@@ -13,6 +13,7 @@ from mcp_compaction.evals.pages import Table, fold_in, write_lines, write_page, 
 from mcp_compaction.evals.results import PRODUCT, format_share
 from mcp_compaction.home import mask
 from mcp_compaction.model import JsonObject, JsonValue
+from mcp_compaction.summarizers.session_model import MOST_WRITTEN
 
 _COLUMNS = (
     ("next 10", "names used in the next 10 answers"),
@@ -24,6 +25,11 @@ _COLUMNS = (
     ("read again", "read again"),
 )
 _MOST_WORST = 5
+_AGAIN = (
+    ("the host's summary", SAME, HOST),
+    ("ours of its size", SAME, PRODUCT),
+    ("ours by default", DEFAULT, PRODUCT),
+)
 _SIZES = (0, 50_000, 100_000, 200_000, 10**9)  # tokens of a window
 
 
@@ -75,13 +81,38 @@ def _costs_in(report: BesideReport) -> Iterator[str]:
             continue
         size = f"of {kilo(least)} to {kilo(most)}" if most < _SIZES[-1] else f"above {kilo(least)}"
         told = [one.hosts_seconds for one in found if one.hosts_seconds]
+        waited = [one.hosts_most_seconds for one in found if one.hosts_most_seconds]
         host = f"{median(told):.0f} s ({len(told)} tell it)" if told else "not told"
+        if waited and not told:
+            host = f"at most {median(waited):.0f} s ({len(waited)} tell when it began)"
         read = [one.hosts_read for one in found if one.hosts_read]
         tokens = f", {kilo(round(median(read)))} tokens read" if read else ""
         wrote = kilo(round(median(one.hosts_wrote for one in found)))
         ours = f"{median(one.seconds for one in found):.1f} s, no model asked"
+        paid = _dollars([one.hosts_dollars for one in found])
+        prose = _dollars([one.prose_dollars for one in found])
         many = plural(len(found), "window")
-        yield f"{many} {size} tokens: the host's {host}{tokens}, {wrote} written; ours {ours}"
+        yield (
+            f"{many} {size} tokens: the host's {host}{tokens}, {wrote} written{paid}; ours {ours}; "
+            f"with prose{tokens}, at most {kilo(MOST_WRITTEN)} written{prose}"
+        )
+        if again := sum(one.again_tokens for one in found):
+            lacking = (
+                f"{name} {kilo(_lacking_in(found, at, way) // len(found))}"
+                for name, at, way in _AGAIN
+            )
+            mean = kilo(again // len(found))
+            yield f"read again after each, in the mean {mean} tokens; not in {', '.join(lacking)}"
+
+
+def _dollars(costs: Sequence[float | None]) -> str:
+    """The median of what is known, as listed, with the window read from a provider's cache."""
+    known = [one for one in costs if one is not None]
+    return f", ${median(known):.2f} from a cache" if known else ""
+
+
+def _lacking_in(found: Sequence[Beside], at: str, way: str) -> int:
+    return sum(n for one in found for a, w, n in one.lacking if (a, w) == (at, way))
 
 
 def document_of(report: BesideReport) -> JsonObject:

@@ -17,9 +17,9 @@ from mcp_compaction.formats.usage import Usage, read_usage
 from mcp_compaction.lexicon.models import find_summary_price
 from mcp_compaction.model import Draft, JsonObject, JsonValue, ModelCall, Shape, SummaryRequest
 
-_LIMIT = 1_500  # tokens of an answer
+MOST_WRITTEN = 1_500  # tokens of an answer
 _LEAST_FROM_CACHE = 0.5  # of what a question has read
-QUESTION = prompt_to_session(_LIMIT)
+QUESTION = prompt_to_session(MOST_WRITTEN)
 """What the model is asked behind all that its window holds."""
 
 
@@ -99,7 +99,7 @@ def read_handover(
     """The draft in an answer over the messages up to one, with what it took as its note; or why
     there is none."""
     author = f"{model}, asked in its session"
-    draft = read_answer(text, author, _LIMIT, count)
+    draft = read_answer(text, author, MOST_WRITTEN, count)
     if isinstance(draft, Unusable):
         return draft
     note = f"prose by {author}, up to m{up_to}: {describe_call(call)}"
@@ -134,7 +134,7 @@ def estimate_cost(model: str, window: int) -> float | None:
     """The dollars of one question over a window that the provider has in its cache; None: no price
     is known."""
     price = find_summary_price(model)
-    return price.cost_of(window, window, _LIMIT) if price else None
+    return price.cost_of(window, window, MOST_WRITTEN) if price else None
 
 
 def describe_call(call: ModelCall) -> str:

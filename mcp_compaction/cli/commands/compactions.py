@@ -22,7 +22,7 @@ from mcp_compaction.errors import InputError
 DESCRIPTION = """\
 Set the compactions that hosts have made of your chats beside ours, from the transcripts that they
 keep. For each: how much of what the agent then used, said and read again stood in the host's
-summary, in our view of the same size and of the size that our module leaves, and in four plain ways
+summary, in our view of the same size and of the size that our module leaves, and in six plain ways
 to fill as many tokens; what stands there that nobody had said; and what each took.
 The page has both texts side by side where the host's had more.
 Needs no key, no network and no model. What is read stays on this machine.
