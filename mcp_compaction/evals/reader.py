@@ -29,7 +29,6 @@ WITH_RECALL = f"{PRODUCT}, may recall"
 _ANSWER_TOKENS = 80
 _MOST_TRIES = 3
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds
-_CALL_SECONDS = 300.0
 _CLOSE = 0.6  # of the telling words of what was said
 _SHORTEST_NAME = 5  # of a file, by which it is known without its folder
 _ASKS = "RECALL:"
@@ -142,6 +141,7 @@ class Reader:
     most_calls: int | None = None
     answers: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     keep: Callable[[], None] = lambda: None  # the answers, where they outlast the run
+    seconds: float = 300.0  # for one call
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     calls: int = 0
     known: int = 0
@@ -196,13 +196,13 @@ class Reader:
                 self._check_room(prompt.tokens)
             self.calls += 1
             try:
-                with anyio.fail_after(_CALL_SECONDS):
+                with anyio.fail_after(self.seconds):
                     return await self.backend.ask(prompt)
             except TimeoutError:
                 # It was sent, and will be billed.
                 sent = ModelAnswer(text="", input_tokens=prompt.tokens)
                 self.spent += self._cost_of(sent) or 0.0
-                raise Stopped(f"no answer within {_CALL_SECONDS:g} s") from None
+                raise Stopped(f"no answer within {self.seconds:g} s") from None
             except CallFailed as failed:
                 pause = max(_FIRST_PAUSE * 2**number, failed.wait or 0.0)
                 may_retry = failed.may_retry and number + 1 < _MOST_TRIES

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from mcp_compaction import compactor
+from mcp_compaction.audit.auditing import WantedAudit
+from mcp_compaction.audit.questions import cases_of
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.digest.render import render_digest
 from mcp_compaction.core.log.identifiers import find_identifiers
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.counters.o200k import EstimateCounter
+from mcp_compaction.evals.reader import Reader, read_cases
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, JsonObject, Receipt
 from mcp_compaction.ports import SessionKey, Summarizer
@@ -25,6 +28,7 @@ from mcp_compaction.summarizers.calling import Backend, CallingSummarizer, Terms
 from mcp_compaction.summarizers.endpoint import Endpoint
 from mcp_compaction.summarizers.extractive import ExtractiveSummarizer
 from mcp_compaction.summarizers.openai_api import OpenAiBackend
+from tests.audit.test_questions import SUMMARY, chat_with
 from tests.models.real_model import MODEL, RealModel, serve
 from tests.sessions import NOW
 
@@ -191,3 +195,18 @@ async def test_a_prompt_over_the_context_is_refused_and_the_receipt_says_so(tmp_
         asked = await _compacted(_asking(model, "chat", window=4_096), tmp_path)
     assert "HTTP 400" in " ".join(asked.receipt.notes)
     assert asked.receipt.author == "extractive"
+
+
+async def test_it_reads_views_and_is_graded(tmp_path: Path) -> None:
+    chat_with(tmp_path, SUMMARY)
+    wanted = WantedAudit(sources=(str(tmp_path),))
+    cases = cases_of(wanted, {"HOME": "/nowhere"}, lambda _p, _w: None, EstimateCounter())
+    with serve() as model:
+        endpoint = Endpoint(f"{model.url}/v1", MODEL, environment_key=lambda: None)
+        reader = Reader(OpenAiBackend(endpoint), EstimateCounter().count, seconds=SECONDS)
+        report = await read_cases(cases, reader, lambda _p, _w: None)
+    assert report.stopped == ""
+    assert {one.kind for one in report.whole} == {"next edit", "refusal", "last commit"}
+    assert all(said.read > 0 and said.wrote > 0 for one in report.whole for said in one.took)
+    # Its weakness is no fault of the rules: an empty answer is never right.
+    assert all(one.took[-1].text.strip() for one in report.whole if one.is_right)
