@@ -22,6 +22,7 @@ from mcp_compaction.core.compaction.grading import (
 from mcp_compaction.core.policy import Policy
 from mcp_compaction.formats import read_incoming
 from mcp_compaction.model import Ask, Compaction, Grade, SessionInfo, View, WayGrade
+from mcp_compaction.viewer import describe_session
 from tests.compactor.small_session import assistant, open_session, user
 from tests.core.saying import call, results
 
@@ -99,6 +100,7 @@ async def test_what_is_read_again_is_told_beside_what_other_views_would_lack(
         assert max(one.tokens for one in grade.ways) <= 1.05 * ways[OURS].tokens
         # Of the four names that calls passed, the newest lines have that of the newest file.
         assert (grade.names, ways[OURS].names, ways[NEWEST].names) == (4, 4, 1)
+        assert (await describe_session(work, info))["grade"] == describe_grade(grade)
         second = await compactor.compress(work, info, HALVE)
         assert isinstance(second, Compaction)
         assert second.receipt.notes[0] == describe_grade(grade)
