@@ -148,7 +148,9 @@ class Reader:
     spent: float = 0.0
 
     async def ask(self, system: str, user: str) -> ModelSaid:
-        """The answer of the model, or the one it gave before; raises Stopped."""
+        """The answer of the model, or the one it gave before; raises Stopped. Secrets of known
+        kinds are masked before they leave."""
+        system, user = redact(system).text, redact(user).text
         asked = json.dumps((self.backend.name, self.backend.model, system, user, _ANSWER_TOKENS))
         name = hashlib.sha256(asked.encode()).hexdigest()
         if name in self.answers:

@@ -123,6 +123,19 @@ async def test_a_view_that_lies_or_lost_the_answer_scores_nothing(tmp_path: Path
             assert not any(right(report, HOST).values()), name
 
 
+async def test_no_secret_is_sent_to_the_model_or_kept(tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5" * 3 + "Zz9Yx8"
+    chat = chat_with(tmp_path, f"{SUMMARY} The token is {secret}.")
+    with endpoint("ok") as served:
+        served.answer = lambda asked: f"{secret} {look_up(asked)}"
+        reader = reader_at(served)
+        report = await read(tmp_path, reader)
+    assert secret in chat.path.read_text(encoding="utf-8")
+    assert any(one.way == HOST for one in report.readings)
+    assert not any(secret in json.dumps(asked.body) for asked in served.asked)
+    assert secret not in json.dumps(reader.answers)
+
+
 async def test_the_budget_is_kept_and_the_same_command_goes_on(tmp_path: Path) -> None:
     chat_with(tmp_path, SUMMARY)
     price = SummaryPrice(input=1_000, output=1_000)
