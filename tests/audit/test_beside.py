@@ -118,6 +118,39 @@ async def test_lines_that_are_read_again_stand_where_the_file_stands(chat: Claud
     assert share(await measured(chat), HOST, "read again") == 1.0
 
 
+async def test_what_each_took_is_told_with_what_is_read_again(chat: ClaudeChat) -> None:
+    chat.call("Bash", "ok", command="ls")
+    chat.compact("A summary.", trigger="auto")
+    go_on(chat)
+    found = await measured(chat)
+    assert found.hosts_most_seconds == 1.0  # from the last result to the boundary
+    lacking = {(at, way): n for at, way, n in found.lacking}
+    assert lacking[SAME, HOST] == found.again_tokens > 100
+    assert lacking[DEFAULT, "newest lines"] == lacking[SAME, HOST]  # the file was read first
+    report = BesideReport(found=(found,), chats=1, short=0, skipped=())
+    cost, again = (line for line in lines_of(report) if "with prose" in line or "again" in line)
+    assert "the host's at most 1 s (1 tell when it began), 90k tokens read, " in cost
+    assert "with prose, 90k tokens read, at most 1.5k written" in cost
+    assert f"in the mean {found.again_tokens} tokens; not in the host's summary" in again
+
+
+async def test_when_a_compaction_began_is_not_guessed(chat: ClaudeChat) -> None:
+    chat.call("Bash", "ok", command="ls")
+    chat.compact("A summary.")  # at a command, which the user may have waited with
+    go_on(chat)
+    assert (await measured(chat)).hosts_most_seconds is None
+
+
+async def test_a_file_that_stands_whole_in_a_summary_costs_nothing_to_read_again(
+    chat: ClaudeChat,
+) -> None:
+    chat.compact(CODE)
+    go_on(chat)
+    found = await measured(chat)
+    assert found.again_tokens > 0
+    assert [n for at, way, n in found.lacking if (at, way) == (SAME, HOST)] == [0]
+
+
 async def test_a_compaction_of_ours_or_without_a_sequel_is_left_out(chat: ClaudeChat) -> None:
     chat.compact("A summary.")
     assert await measure_case(case_of(chat), EstimateCounter()) is None
