@@ -20,7 +20,7 @@ from packages.write import PACKAGES, PLUGIN
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the script is one for sh")
 
 FIRST: dict[str, Any] = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {}}
-PLAIN = ("ln", "mkdir", "rm", "sed", "sh", "sleep")
+PLAIN = ("cat", "ln", "mkdir", "rm", "sed", "sh", "sleep")
 
 
 @pytest.fixture
@@ -76,10 +76,38 @@ def test_a_python_that_is_too_old_is_as_good_as_none(plugin: Path) -> None:
 def test_a_machine_without_a_network_is_told_and_nothing_half_made_stays(plugin: Path) -> None:
     (plugin.parent / "false").symlink_to(shutil.which("false") or "")
     makes_one = f'mkdir -p "$4/bin"; ln -s {plugin.parent}/false "$4/bin/python"'
-    put_program(plugin.parent / "bin", "python3", f'[ "$2" = -c ] || {{ {makes_one}; }}')
-    said, _ = start(plugin)
+    tells = "echo no address for the name >&2"
+    put_program(plugin.parent / "bin", "python3", f'[ "$2" = -c ] || {{ {tells}; {makes_one}; }}')
+    said, complaint = start(plugin)
     assert "is there a network?" in said["error"]["message"]
-    assert sorted(one.name for one in plugin.iterdir()) == ["start", "wheel"]
+    assert "no address for the name" in complaint
+    left = sorted(one.name for one in plugin.iterdir())
+    assert left == ["needy-1.0-py3-none-any.log", "start", "wheel"]
+
+
+def test_what_a_host_began_to_set_up_is_made_whole_when_the_host_has_ended(plugin: Path) -> None:
+    """It says something on the way: written to the host that is gone, that would end it."""
+    os.mkfifo(plugin.parent / "gone")
+    makes = 'mkdir -p "$5/bin"; ln -s "$(command -v started)" "$5/bin/mcp-compaction"'
+    waits = f"read -r _ <{plugin.parent}/gone; echo fetching; echo fetching >&2"
+    put_program(plugin.parent / "bin", "started", 'echo "started $*"')
+    put_program(plugin.parent / "bin", "uv", f'[ "$1" != venv ] || {{ {waits}; {makes}; }}')
+    host = subprocess.Popen(
+        ["/bin/sh", str(plugin / "start"), "serve"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PATH": str(plugin.parent / "bin"), "HOME": str(plugin.parent)},
+    )
+    assert host.stderr is not None
+    assert "is set up once" in host.stderr.readline()
+    for end in (host.stdin, host.stdout, host.stderr):
+        assert end is not None
+        end.close()
+    (plugin.parent / "gone").write_text("now\n")
+    host.wait()
+    assert (plugin / "needy-1.0-py3-none-any/bin/mcp-compaction").exists()
 
 
 @pytest.fixture

@@ -6,9 +6,12 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from packages.build import Release, build
 from packages.write import OPENCODE, PACKAGES, PLUGIN, ROOT
 from tests.hosts.live import ClaudeCode, binary_of, needs_hosts
-from tests.hosts.scripted_model import ScriptedModel
+from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
 
 pytestmark = needs_hosts
 
@@ -28,6 +31,33 @@ def said_by(host: str, folder: Path, *words: str) -> str:
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout + ran.stderr
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    return build(tmp_path_factory.mktemp("release"))
+
+
+@pytest.mark.parametrize("kind", ["zip", "marketplace"])
+def test_the_plugin_of_a_release_compacts_from_its_file(
+    kind: str, release: Release, tmp_path: Path
+) -> None:
+    rule = "Never push without a review."
+    reads = [Step(tool="shell", arguments={"command": f"seq {n} 900"}) for n in range(8)]
+    pin = Step(tool="pin_constraint", arguments={"text": rule})
+    with serve_model(ScriptedModel(pin, *reads, Step("read"))) as model:
+        host = ClaudeCode(tmp_path, model, is_installed=False)
+        if kind == "zip":
+            host.plugin = release.plugin
+        else:
+            host.manage_plugins("validate", "--strict", str(release.marketplace))
+            host.manage_plugins("marketplace", "add", str(release.marketplace))
+            host.manage_plugins("install", "mcp-compaction@mcp-compaction")
+        host.run(rule, "/compact", "Go on.")
+    *_, before, after = model.requests
+    assert f"constraint, by user: {rule}" in after
+    assert "We talked." not in after  # which the host's own summary would say
+    assert len(after) < len(before)
 
 
 def test_the_claude_code_plugin_passes_the_checks_of_the_directory(tmp_path: Path) -> None:
