@@ -20,7 +20,7 @@ from packages.write import PACKAGES, PLUGIN
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the script is one for sh")
 
 FIRST: dict[str, Any] = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {}}
-PLAIN = ("cat", "ln", "mkdir", "rm", "sed", "sh", "sleep")
+PLAIN = ("cat", "cp", "ln", "mkdir", "rm", "sed", "sh", "sleep")
 
 
 @pytest.fixture
@@ -86,28 +86,32 @@ def test_a_machine_without_a_network_is_told_and_nothing_half_made_stays(plugin:
 
 
 def test_what_a_host_began_to_set_up_is_made_whole_when_the_host_has_ended(plugin: Path) -> None:
-    """It says something on the way: written to the host that is gone, that would end it."""
+    """It says something on the way, to nobody, and what a zip held is gone with the host."""
     os.mkfifo(plugin.parent / "gone")
     makes = 'mkdir -p "$5/bin"; ln -s "$(command -v started)" "$5/bin/mcp-compaction"'
     waits = f"read -r _ <{plugin.parent}/gone; echo fetching; echo fetching >&2"
     put_program(plugin.parent / "bin", "started", 'echo "started $*"')
-    put_program(plugin.parent / "bin", "uv", f'[ "$1" != venv ] || {{ {waits}; {makes}; }}')
+    does = f'case $1 in venv) {waits}; {makes} ;; pip) [ -f "$6" ] ;; esac'
+    put_program(plugin.parent / "bin", "uv", does)
+    data = plugin.parent / "data"
     host = subprocess.Popen(
         ["/bin/sh", str(plugin / "start"), "serve"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={"PATH": str(plugin.parent / "bin"), "HOME": str(plugin.parent)},
+        env={"PATH": str(plugin.parent / "bin"), "COMPACTION_PLUGIN_DATA": str(data)},
     )
     assert host.stderr is not None
     assert "is set up once" in host.stderr.readline()
     for end in (host.stdin, host.stdout, host.stderr):
         assert end is not None
         end.close()
-    (plugin.parent / "gone").write_text("now\n")
+    with (plugin.parent / "gone").open("w") as told:  # once the setting up reads there
+        shutil.rmtree(plugin)
+        told.write("now\n")
     host.wait()
-    assert (plugin / "needy-1.0-py3-none-any/bin/mcp-compaction").exists()
+    assert (data / "needy-1.0-py3-none-any/bin/mcp-compaction").exists()
 
 
 @pytest.fixture
