@@ -27,6 +27,7 @@ from mcp_compaction.audit.report import (
     things_of,
     window_of,
 )
+from mcp_compaction.core.text.host_texts import without_host_texts
 from mcp_compaction.core.text.words import fold
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.counters.o200k import best_counter
@@ -42,6 +43,7 @@ from mcp_compaction.hosts.finding import transcripts_at
 from mcp_compaction.hosts.folders import known_hosts
 from mcp_compaction.hosts.transcripts.pieces import Compacted, Transcript, TranscriptLine
 from mcp_compaction.ports import TokenCounter
+from mcp_compaction.store.listing import short_title
 
 HOSTS: Final = tuple(host.name for host in known_hosts() if host.is_audited)
 
@@ -64,6 +66,7 @@ class AuditCase:
     window_before: str  # what the compaction before has left
     everything: str  # all that was said in the chat before
     folder: str = ""  # of the project, where the file says it
+    title: str = ""  # the host's, else the first words of the chat
     summary: str = ""
     kept: list[IncomingMessage] = field(default_factory=list[IncomingMessage])
     later: list[IncomingMessage] = field(default_factory=list[IncomingMessage])
@@ -104,6 +107,7 @@ class _Reader:
         self._agent = chat.agent
         self._folder = chat.folder or ""
         self._chat = f"{chat.session or transcript.path.stem}{f' {chat.agent}' * bool(chat.agent)}"
+        self._title = self._first_words = ""
         self._fresh: list[IncomingMessage] = []
         self._by_id: dict[str, IncomingMessage] = {}
         self._said: list[str] = []
@@ -115,6 +119,7 @@ class _Reader:
         if line.agent != self._agent:
             return
         self._model = line.model or self._model
+        self._title = line.title or self._title
         if line.compacted is not None:
             self._begin(line, line.compacted)
         elif line.reported is not None:
@@ -138,6 +143,7 @@ class _Reader:
             window_before=before,
             everything="\n".join(self._said),
             folder=self._folder,
+            title=short_title(self._title or self._first_words),
             is_ours=line.is_ours,
             kept=[self._by_id[one] for one in told.kept if one in self._by_id],
         )
@@ -159,7 +165,10 @@ class _Reader:
         if message.host_id:
             self._by_id[message.host_id] = message
         self._fresh.append(message)
-        self._said += [turn.text for turn in turns_of([message])]
+        (turn,) = turns_of([message])
+        self._said.append(turn.text)
+        if turn.role == "user" and message.via != "tool":
+            self._first_words = self._first_words or without_host_texts(turn.said).strip()
         if self.cases:
             self.cases[-1].later.append(message)
 
@@ -303,6 +312,7 @@ def _finding_of(
     return Audited(
         host=case.host,
         chat=case.chat,
+        title=case.title,
         number=case.number,
         at=case.at.isoformat() if case.at else None,
         trigger=case.told.trigger or "not told",

@@ -99,6 +99,7 @@ class Audited(Value):
 
     host: str
     chat: str
+    title: str
     number: int
     at: str | None
     trigger: str
@@ -313,7 +314,7 @@ def make_page(audit: Audit) -> str:
         "<h2>Each compaction</h2>",
         *(
             fold_in(
-                name_of(one),
+                mask(name_of(one)),
                 write_table(table_of(one.counts)),
                 f"<ul>{write_lines(map(mask, full_lines(one)), 'li')}</ul>",
             )
@@ -330,7 +331,8 @@ def _bars_of(count: Count) -> list[BarLine]:
     for stood, style in ((count.stood, "mark"), (count.ours, "ours")):
         if stood is not None:
             share = stood / count.before
-            lines.append(BarLine([Bar(share, style, f"{count.kind}: {share:.0%}")], f"{share:.0%}"))
+            words = f"{stood} of {count.before}"
+            lines.append(BarLine([Bar(share, style, f"{count.kind}: {share:.0%}")], words))
     return lines
 
 
@@ -398,12 +400,12 @@ def _price(findings: Sequence[Audited]) -> Iterator[str]:
     waits = [one.cost.seconds for one in findings if one.cost.seconds is not None]
     read = [one.cost.read_anew for one in findings if one.cost.read_anew is not None]
     money = [one.cost.dollars for one in findings if one.cost.dollars is not None]
-    parts = [f"{sum(waits):,.0f} s of waiting"] * bool(waits)
+    known = f" (told for {len(waits)} of {len(findings)})" if len(waits) < len(findings) else ""
+    parts = [f"{sum(waits):,.0f} s of waiting{known}"] * bool(waits)
     parts += [f"{sum(read):,} tokens read anew"] * bool(read)
     parts += [f"about ${sum(money):,.2f} by list prices, cache included"] * bool(money)
     if parts:
-        known = f" (told for {len(waits)} of {len(findings)})" if len(waits) < len(findings) else ""
-        yield f"they took: {', '.join(parts)}{known}"
+        yield f"they took: {', '.join(parts)}"
 
 
 def worst_case(findings: Sequence[Audited]) -> Iterator[str]:
@@ -431,8 +433,9 @@ def worst_chat(findings: Sequence[Audited]) -> Audited | None:
 def name_of(finding: Audited) -> str:
     """One compaction by its chat, its number, who made it and when."""
     by = "mcp-compaction" if finding.is_ours else finding.host
-    when = f", {finding.at[:16]}" if finding.at else ""
-    return f"{finding.chat}, compaction {finding.number} by {by}{when}"
+    when = f", {finding.at[:16].replace('T', ' ')}" if finding.at else ""
+    title = f'"{finding.title}", ' if finding.title else ""
+    return f"{title}{finding.chat}, compaction {finding.number} by {by}{when}"
 
 
 def full_lines(finding: Audited) -> Iterator[str]:

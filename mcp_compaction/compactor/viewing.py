@@ -21,6 +21,7 @@ from mcp_compaction.formats import render
 from mcp_compaction.formats.show import make_request_body
 from mcp_compaction.formats.turns import join_turns
 from mcp_compaction.model import (
+    Calibration,
     Compaction,
     Event,
     Failed,
@@ -121,8 +122,10 @@ async def restore(work: Workspace, info: SessionInfo, ref: str, force: bool = Fa
         return _not_restored(f"{ref} is already undone; nothing was changed.")
     back = await work.store.load(info.id, now, view)
     undone = tuple(f"c{n}" for n in sorted({number, *(n for n in in_force if n > number)}))
-    before = await work.threads.run(work.fill_of, session)
-    after = await work.threads.run(work.fill_of, back)
+    # A host shows more than our view: what it reported is not what goes back.
+    own = {} if session.info.traits.owns_window else {"calibration": Calibration()}
+    seen = [one.model_copy(update=own) for one in (session, back)]
+    before, after = [await work.threads.run(work.fill_of, one) for one in seen]
     if after.tokens > after.window and not force:
         return Refusal(
             reason="window_too_small",

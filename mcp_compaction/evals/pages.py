@@ -87,7 +87,8 @@ def fold_in(heading: str, *parts: str) -> str:
 
 def write_key(colors: Mapping[str, str]) -> str:
     """What each color stands for, by its class."""
-    keys = (f'<i style="background:var(--{c})"></i>{escape(w)}' for c, w in colors.items())
+    look = '<span><i style="background:var(--{})"></i>{}</span>'
+    keys = (look.format(color, escape(words)) for color, words in colors.items())
     return f'<div class="key">{" ".join(keys)}</div>'
 
 

@@ -170,6 +170,8 @@ class Logged(NamedTuple):
     role: Role
     content: str  # a hash
     host_id: str | None = None
+    at: str = ""  # when it was said, else recorded
+    tokens: int = 0
 
 
 class Sections(Value):

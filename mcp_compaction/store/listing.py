@@ -119,7 +119,12 @@ def title_of(row: StoredRow) -> str:
     """The title that the host gave a session, else the first words that the user said in it, where
     a row has them."""
     told = json.loads(row["traits"]).get("title")
-    words = " ".join((told or row["first_words"] or "").split())
+    return short_title(told or row["first_words"] or "")
+
+
+def short_title(text: str) -> str:
+    """A text as the title of a chat."""
+    words = " ".join(text.split())
     if len(words) <= _MOST_TITLE:
         return words
     return words[:_MOST_TITLE].rsplit(" ", 1)[0] + " …"

@@ -92,7 +92,9 @@ def _save_beside(tx: Tx, batch: Batch, log: _Log) -> None:
 def history(tx: Tx, session: int) -> tuple[Logged, ...]:
     """All messages of a session by their identity, in order."""
     rows = tx.execute(
-        "SELECT seq, role, content, host_id FROM message WHERE session = ? ORDER BY seq", (session,)
+        "SELECT seq, role, content, host_id, coalesce(at, recorded), tokens FROM message"
+        " WHERE session = ? ORDER BY seq",
+        (session,),
     )
     return tuple(Logged(*row) for row in rows)
 

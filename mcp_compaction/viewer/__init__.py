@@ -14,7 +14,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.resources import files
@@ -38,14 +38,16 @@ from mcp_compaction.core.log.content import calls_by_id, texts_by_speaker
 from mcp_compaction.core.text.words import one_line
 from mcp_compaction.door import Door, bearer_of, is_secret, own_names, read_object, without_header
 from mcp_compaction.errors import CompactionError, InputError
-from mcp_compaction.model import Message, Receipt, SessionInfo
+from mcp_compaction.model import Logged, Message, Receipt, SessionInfo
 
 MOST_SESSIONS = 500
 PAGE_OF_MESSAGES = 500
 _BEGIN = 200  # characters of a message in a list
-_MOST_POINTS = 300  # of a curve without compactions
+_MOST_POINTS = 300  # of a curve between two compactions
 
 Facts = dict[str, Any]
+
+_WHAT = {"compress": "compaction", "digest": "the agent's own digest"}  # else the reason says it
 
 PAGE_FILES: Mapping[str, str] = MappingProxyType(
     {"index.html": "text/html", "app.js": "text/javascript", "style.css": "text/css"}
@@ -108,7 +110,7 @@ async def describe_session(work: Workspace, info: SessionInfo) -> Facts:
     receipts = await compactor.receipts(work, info)
     grade = await read_grade(work, session, past.events)
     now = _Moment(info.updated, fill.view_tokens if receipts else fill.tokens)
-    curve = _curve_of(session.messages, receipts, now)
+    curve = _curve_of(await work.store.history(info.id), receipts, now)
     return {
         **_session(info),
         "fill": {
@@ -146,6 +148,7 @@ async def describe_session(work: Workspace, info: SessionInfo) -> Facts:
             {
                 "ref": receipt.ref,
                 "kind": receipt.kind,
+                "what": _WHAT.get(receipt.kind, receipt.reason),
                 "at": receipt.at.isoformat(),
                 "before": receipt.before,
                 "after": receipt.after,
@@ -190,19 +193,27 @@ def begins_of(messages: Sequence[Message]) -> list[Facts]:
     return begins
 
 
-def _curve_of(
-    messages: Sequence[Message], receipts: Sequence[Receipt], now: _Moment
-) -> list[_Moment]:
-    """The window's size as messages came and at each compaction; of what was compacted only the
-    sizes before and after are told."""
-    curve = [_Moment(messages[0].at or now.at, 0)] if messages else []
+def _curve_of(log: Sequence[Logged], receipts: Sequence[Receipt], now: _Moment) -> list[_Moment]:
+    """The window's size as messages came and at each compaction, as the receipts have it."""
+    said = sorted(_Moment(datetime.fromisoformat(one.at), one.tokens) for one in log)
+    curve = [_Moment(said[0].at, 0)] if said else []
     for one in receipts:
+        before = [message for message in said if message.at <= one.at]
+        said = said[len(before) :]
+        curve += _growth(curve[-1:], before, one.before)
         curve += [_Moment(one.at, one.before), _Moment(one.at, one.after, one.ref)]
-    if not receipts:
-        for message in messages:
-            curve.append(_Moment(message.at or curve[-1].at, curve[-1].tokens + message.tokens))
-    step = 1 if receipts else max(1, len(curve) // _MOST_POINTS)
-    return [*curve[::step], now]
+    return [*curve, *_growth(curve[-1:], said, now.tokens), now]
+
+
+def _growth(begun: Sequence[_Moment], said: Sequence[_Moment], end: int) -> Iterator[_Moment]:
+    """How a window came to hold so much: each message has its share of what was added."""
+    counted, every = 0, sum(message.tokens for message in said)
+    step = max(1, len(said) // _MOST_POINTS)
+    for number, message in enumerate(said):
+        counted += message.tokens
+        if number % step == 0 and every:
+            grown = begun[0].tokens + (end - begun[0].tokens) * counted // every
+            yield _Moment(message.at, grown)
 
 
 def read_page(name: str) -> str:

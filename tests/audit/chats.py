@@ -75,6 +75,10 @@ class ClaudeChat:
         """A row that a compaction keeps, once more under its old id."""
         self._lines.append(next(line for line in self._lines if line["uuid"] == uuid))
 
+    def name(self, title: str) -> None:
+        """A title that the host gives the chat."""
+        self._add("custom-title", customTitle=title)
+
     def title(self, text: str) -> None:
         """A title, which is no compaction."""
         self._lines.append({"type": "summary", "summary": text, "leafUuid": "u1"})

@@ -38,6 +38,18 @@ def test_two_compactions_of_a_chat_are_cut_apart(tmp_path: Path) -> None:
     assert (first.summary, second.summary) == ("first summary", "second summary")
 
 
+def test_a_chat_has_the_title_of_its_host_or_the_first_words_of_its_user(tmp_path: Path) -> None:
+    chat = ClaudeChat(tmp_path)
+    chat.ask("<command-name>/model</command-name>")
+    chat.ask("Why does the importer lose rows?")
+    chat.compact("a summary")
+    (case,) = cases_at(chat.path)
+    assert case.title == "Why does the importer lose rows?"
+    chat.name("Lost rows")
+    chat.compact("another summary")
+    assert [case.title for case in cases_at(chat.path)] == [case.title, "Lost rows"]
+
+
 def test_what_the_host_kept_stands_whether_it_is_named_or_written_again(tmp_path: Path) -> None:
     chat = ClaudeChat(tmp_path)
     first, second = chat.ask("the first words"), chat.say("the second words")

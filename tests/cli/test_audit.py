@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_one_screen_tells_what_was_lost_and_quotes_the_worst(shell: Shell, chats
     assert f"the rule   {RULE}   [u1]" in ran.out
     assert "the call   psql -h prod-db-2 -f migrate.sql   [u" in ran.out
     assert "said nowhere before, but in a summary: 1 name" in ran.out
-    assert "they took: 20 s of waiting" in ran.out
+    assert "they took: 20 s of waiting, " in ran.out
     assert "not read: " in ran.out
     assert len(ran.out.splitlines()) <= 40
     assert not list(shell.folder.rglob("store.db"))
@@ -56,6 +57,26 @@ def test_the_page_loads_nothing_and_runs_nothing(shell: Shell, chats: Path, tmp_
     assert "<img" not in text
     assert "http" not in text.replace("http-equiv", "")
     assert RULE in text
+
+
+def test_the_bars_of_the_page_have_names_and_numbers_and_its_chats_have_titles(
+    shell: Shell, chats: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "audit.html"
+    shell.bare("eval", "audit", str(chats), "--html", str(page))
+    text = page.read_text(encoding="utf-8")
+    assert re.search(r">rules</text>.*>0 of 1</text>.*>1 of 1</text>", text)
+    assert f"<summary>&quot;{RULE}&quot;, 3f2a91c0-chat, compaction 1 by claude-code" in text
+
+
+def test_waits_are_said_to_be_told_for_some_and_what_is_known_for_all_is_not(
+    shell: Shell, chats: Path
+) -> None:
+    other = ClaudeChat(chats, session="other")
+    other.ask("one")
+    other.compact("a summary")
+    out = shell.bare("eval", "audit", str(chats)).out
+    assert "they took: 20 s of waiting (told for 1 of 2)" in out
 
 
 def test_programs_read_one_document(shell: Shell, chats: Path) -> None:

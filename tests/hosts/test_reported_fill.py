@@ -74,3 +74,13 @@ async def test_only_the_hosts_prompt_and_tools_are_no_part_of_a_target(
         assert isinstance(again, Compaction)
         assert abs(again.receipt.before - receipt.after) <= 2
         assert PROMPT_AND_TOOLS + 3_000 < again.receipt.after <= 40_000
+
+        # Undone, it is told by the sizes of the view, too: the host's window does not change.
+        back = await compactor.restore(work, info, again.receipt.ref)
+        assert isinstance(back, Compaction)
+        assert abs(back.receipt.before - again.receipt.after) <= 2
+        assert abs(back.receipt.after - again.receipt.before) <= 2
+        shown = await describe_session(work, info)
+        *_, before, after, now = [tokens for _, tokens, _ in shown["curve"]]
+        assert [before, after] == [back.receipt.before, back.receipt.after]
+        assert abs(now - after) <= 2

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
@@ -13,6 +14,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
+from mcp_compaction.core.wording import kilo
 from tests.audit.chats import RULE, ClaudeChat
 from tests.hosts.live import PROGRAM
 from tests.viewer.browser import Browser, needs_browser, start_browser
@@ -114,6 +116,20 @@ def test_one_session_is_told_with_all_that_was_said(page: Page) -> None:
     assert [message["ref"] for message in said] == [f"m{n}" for n in range(1, 82)]
     assert [message["role"] for message in said[1:3]] == ["assistant", "tool Bash"]
     assert page.ask(f"api/session/{one['id']}/message/1")["text"] == HOSTILE
+
+
+def test_the_curve_stands_on_time_and_has_the_sizes_of_the_receipts(page: Page) -> None:
+    told = page.ask("api/session/1")
+    moments = [datetime.fromisoformat(at) for at, _, _ in told["curve"]]
+    assert moments == sorted(moments)
+    (receipt,) = told["receipts"]
+    cut = next(n for n, (_, _, ref) in enumerate(told["curve"]) if ref == "c1")
+    sizes = [tokens for _, tokens, _ in told["curve"]]
+    assert sizes[cut - 1 : cut + 1] == [receipt["before"], receipt["after"]]
+    assert sizes[:cut] == sorted(sizes[:cut])
+    assert len(set(sizes[:cut])) > 40  # it grows with each message
+    assert abs(sizes[-1] - receipt["after"]) <= 2
+    assert sizes[-1] == told["fill"]["view"]
 
 
 def test_looking_for_words_finds_them_and_counts_as_no_recall(page: Page) -> None:
@@ -222,6 +238,35 @@ def test_by_keyboard_one_searches_follows_a_place_and_reads_it_whole(
     browser.press("Enter")
     browser.wait_for("document.activeElement.classList.contains('found')")
     assert "ls 33" in browser.run("document.activeElement.textContent")
+
+
+@needs_browser
+def test_the_page_writes_sizes_as_receipts_do_and_draws_long_pauses_short(
+    page: Page, browser: Browser
+) -> None:
+    browse(browser, f"{page.url}#token={page.token}")
+    sizes = [0, 812, 6_149, 9_999, 20_700, 147_600, 999_499, 999_500, 1_050_000, 12_345_678]
+    assert browser.run(f"{sizes}.map(kilo)") == [kilo(size) for size in sizes]
+    minute, day = 60_000, 24 * 60 * 60_000
+    times = [0, minute, 3 * minute, 3 * minute + 200 * day, 4 * minute + 200 * day]
+    places, pauses = browser.run(f"placesOf({times})")
+    assert places == pytest.approx([0, 0.235, 0.705, 0.765, 1])
+    assert [(one["from"], one["to"]) for one in pauses] == [(places[2], places[3])]
+    assert browser.run(f"lasting({pauses[0]['ms']})") == "7 months"
+    assert browser.run("placesOf([5, 5, 5])") == [[0, 0, 0], []]
+
+
+@needs_browser
+def test_a_restore_is_shown_as_one(page: Page, browser: Browser) -> None:
+    run("compress", "--session", "a", "--window-tokens", "9000", "--force", *page.place)
+    newest = page.ask("api/session/1")["receipts"][0]["ref"]
+    run("restore", newest, "--session", "a", *page.place)
+    back = page.ask("api/session/1")["receipts"][0]
+    browse(browser, f"{page.url}#token={page.token}")
+    browser.wait_for("document.querySelector('svg .cut.back')")
+    labels = browser.run("[...document.querySelectorAll('svg text')].map((one) => one.textContent)")
+    assert {newest, f"↶{back['ref']}"} <= set(labels)
+    assert f"{back['ref']} undo {newest}, " in browser.run("document.body.textContent")
 
 
 @needs_browser

@@ -44,8 +44,16 @@ const ask = async (path, body) => {
   return answer.json();
 };
 
-const kilo = (tokens) => (tokens < 1000 ? String(tokens) : `${(tokens / 1000).toFixed(1)}k`);
-const when = (moment) => moment.slice(0, 16).replace('T', ' ');
+// As core/wording.py writes them: 812, 6.1k, 148k, 1.05M.
+const kilo = (tokens) => (tokens < 1000 ? String(tokens) : tokens >= 999500 ? `${Number((tokens / 1e6).toPrecision(3))}M` : `${(tokens / 1000).toFixed(tokens < 10000 ? 1 : 0)}k`);
+const when = (moment) => new Date(moment).toLocaleString('sv', { dateStyle: 'short', timeStyle: 'short' });
+const SPANS = [[365 * 24 * 60, 'year'], [30 * 24 * 60, 'month'], [24 * 60, 'day'], [60, 'hour'], [1, 'minute']];
+const lasting = (ms) => {
+  const minutes = Math.round(ms / 60000);
+  const [length, name] = SPANS.find(([length]) => minutes >= length) ?? SPANS.at(-1);
+  const many = Math.round(minutes / length);
+  return `${many} ${name}${many === 1 ? '' : 's'}`;
+};
 const refButton = (ref) => make('button', { class: 'ref', onclick: () => jump(ref) }, ref);
 
 const jump = async (ref) => {
@@ -88,33 +96,78 @@ const loadMessages = async (after, isAnew = false) => {
   more.onclick = () => loadMessages(page.at(-1).seq);
 };
 
-const chart = (session) => {
-  const [wide, high] = [800, 180];
+const PAUSE_MS = 30 * 60000; // at least, and a tenth of the time that is drawn
+
+/** Where each moment stands between 0 and 1, by its time; long pauses are drawn short, and listed. */
+const placesOf = (times) => {
+  const spans = times.slice(1).map((time, n) => Math.max(0, time - times[n]));
+  const pauses = new Set();
+  let left = spans.reduce((sum, span) => sum + span, 0);
+  for (const [span, n] of spans.map((span, n) => [span, n]).sort(([a], [b]) => b - a)) {
+    if (span < PAUSE_MS || span * 10 < left) break;
+    pauses.add(n);
+    left -= span;
+  }
+  const short = left > 0 ? Math.min(0.06, 0.5 / Math.max(1, pauses.size)) : 1 / Math.max(1, pauses.size);
+  const rest = 1 - short * pauses.size;
+  let x = 0;
+  const places = [0, ...spans.map((span, n) => (x += pauses.has(n) ? short : left ? (rest * span) / left : 0))];
+  return [places, [...pauses].sort((a, b) => a - b).map((n) => ({ from: places[n], to: places[n + 1], ms: spans[n] }))];
+};
+
+const write = (svg, x, y, words, anchor = 'start') => {
+  const text = draw('text', { x, y, 'text-anchor': anchor });
+  text.textContent = words;
+  svg.append(text);
+};
+
+const chart = (session, wide) => {
+  const high = 200;
+  const [top, floor] = [30, high - 26];
   const svg = draw('svg', { viewBox: `0 0 ${wide} ${high}`, role: 'img' });
   const points = session.curve;
-  const top = Math.max(1, ...points.map(([, tokens]) => tokens));
-  svg.setAttribute('aria-label', `The window over time: ${points.length} points, at most ${kilo(top)} tokens, now ${kilo(session.fill.tokens)}`);
-  let steps = 0; // a compaction falls straight down
-  const steps_of = points.map(([, , ref], n) => (n === 0 || ref ? steps : (steps += 1)));
-  const place = (n) => [(wide * steps_of[n]) / Math.max(1, steps), high - 20 - ((high - 40) * points[n][1]) / top];
-  svg.append(draw('polyline', { class: 'curve', points: points.map((_, n) => place(n).join(',')).join(' ') }));
-  points.forEach(([, , ref], n) => {
-    if (!ref) return;
-    const [x] = place(n);
-    const label = draw('text', { x: x + 3, y: 12 });
-    label.textContent = ref;
-    svg.append(draw('line', { class: 'cut', x1: x, x2: x, y1: 0, y2: high - 20 }), label);
-  });
-  const scale = draw('text', { x: 4, y: high - 6 });
-  scale.textContent = `at most ${kilo(top)} tokens`;
-  svg.append(scale);
+  const most = Math.max(1, ...points.map(([, tokens]) => tokens));
+  svg.setAttribute('aria-label', `The window over time: ${points.length} points, at most ${kilo(most)} tokens, now ${kilo(points.at(-1)[1])}`);
+  const [places, pauses] = placesOf(points.map(([at]) => Date.parse(at)));
+  const across = (place) => 46 + (wide - 58) * place;
+  const down = (tokens) => floor - ((floor - top) * tokens) / most;
+  for (const tokens of [0, most / 2, most]) {
+    svg.append(draw('line', { class: 'grid', x1: 46, x2: wide - 12, y1: down(tokens), y2: down(tokens) }));
+    write(svg, 40, down(tokens) + 4, kilo(Math.round(tokens)), 'end');
+  }
+  for (const { from, to } of pauses) svg.append(draw('rect', { class: 'pause', x: across(from), width: across(to) - across(from), y: top, height: floor - top }));
+  svg.append(draw('polyline', { class: 'curve', points: points.map(([, tokens], n) => `${across(places[n])},${down(tokens)}`).join(' ') }));
+  const free = [wide, wide]; // to the left of what stands in two rows: the newest have room first
+  for (const [n, [, , ref]] of [...points.entries()].reverse()) {
+    if (!ref) continue;
+    const isBack = session.receipts.some((one) => one.ref === ref && one.kind !== 'compress');
+    const x = across(places[n]);
+    svg.append(draw('line', { class: isBack ? 'cut back' : 'cut', x1: x, x2: x, y1: top - 6, y2: floor }));
+    const words = isBack ? `↶${ref}` : ref;
+    const end = Math.min(x + 2 + 8 * words.length, wide - 4);
+    const row = free.findIndex((left) => end <= left);
+    if (row < 0) continue;
+    write(svg, end, row ? 24 : 11, words, 'end');
+    free[row] = end - 8 * words.length - 4;
+  }
+  const told = pauses.map(({ ms }) => lasting(ms));
+  write(svg, 46, high - 8, when(points[0][0]));
+  if (wide > 420) write(svg, wide / 2, high - 8, told.length ? `gray: nothing for ${told.length > 3 ? `${told.length} times` : told.join(', ')}` : '', 'middle');
+  write(svg, wide - 12, high - 8, when(points.at(-1)[0]), 'end');
   return svg;
+};
+
+/** The chart as wide as its place, so that its words are as large as others. */
+const chartOf = (session) => {
+  const place = make('div');
+  new ResizeObserver(([{ contentRect: { width } }]) => place.replaceChildren(chart(session, Math.max(260, Math.round(width))))).observe(place);
+  return place;
 };
 
 const receiptOf = (one, isNewest) => {
   const most = Math.max(1, ...one.freed.map(([, tokens]) => tokens));
-  const bars = one.freed.map(([name, tokens]) => make('li', {}, `${name}: ${kilo(tokens)} tokens `, make('meter', { min: 0, max: most, value: tokens, 'aria-label': name })));
-  const card = make('article', { class: 'card' }, make('strong', {}, one.ref), ` ${one.kind}, ${when(one.at)}: ${kilo(one.before)} → ${kilo(one.after)} tokens`, make('ul', {}, ...bars));
+  const bars = one.freed.map(([name, tokens]) => make('li', {}, make('span', {}, name), make('meter', { min: 0, max: most, value: tokens, 'aria-label': name }), make('span', {}, kilo(tokens))));
+  const card = make('article', { class: 'card' }, make('strong', {}, one.ref), ` ${one.what}, ${when(one.at)}: ${kilo(one.before)} → ${kilo(one.after)} tokens`, ...(bars.length ? [make('ul', { class: 'freed', 'aria-label': 'freed tokens' }, ...bars)] : []));
   card.append(make('details', {}, make('summary', {}, 'The receipt'), make('pre', {}, one.text)));
   if (isNewest && !written && one.kind === 'compress') card.append(undoButton(one.ref));
   return card;
@@ -146,7 +199,7 @@ const undoButton = (ref) => {
 const pinOf = (pin) => make('article', { class: 'card' }, make('strong', {}, pin.ref), ` ${pin.kind}, by ${pin.by}, ${pin.scope}, ${when(pin.at)}`, make('pre', {}, pin.text));
 
 const digestOf = (digest) => {
-  const card = make('details', { class: 'card' }, make('summary', {}, `${digest.ref}: ${digest.span}, by ${digest.author}`));
+  const card = make('details', { class: 'card' }, make('summary', {}, `${digest.ref}: ${digest.span}, by ${digest.author === 'extractive' ? 'rules' : digest.author}`));
   for (const [name, items] of digest.sections) {
     const lines = items.map((item) => make('li', {}, `${item.text} `, ...item.refs.filter((ref) => /^m\d/.test(ref)).map(refButton)));
     card.append(make('h4', {}, name), make('ul', {}, ...lines));
@@ -177,13 +230,15 @@ const show = async (id, isQuiet = false) => {
   if (isQuiet && state === shown) return;
   [chosen, shown] = [id, state];
   for (const button of list.children) button.setAttribute('aria-current', String(button.dataset.id === String(id)));
-  const { tokens, percent, window: size, view } = session.fill;
-  const full = make('meter', { min: 0, max: 100, value: percent, 'aria-label': 'fill' });
+  const { tokens, window: size, view } = session.fill;
+  const isOther = Math.abs(tokens - view) > size / 100; // a host shows its own window until it takes our view
+  const fills = (isOther ? [[view, 'in our view'], [tokens, 'as the host shows it']] : [[tokens, '']]).map(([held, where]) =>
+    make('div', {}, make('p', {}, `${kilo(held)} of ${kilo(size)} tokens${where && ` ${where}`}, ${Math.round((100 * held) / size)} %`), make('meter', { min: 0, max: size, value: held, 'aria-label': `fill ${where}` })));
   main.replaceChildren(
     make('h2', {}, session.title || session.name),
     make('p', { class: 'soft' }, [session.title && session.name, session.project, session.host, session.model, `${session.messages} messages`].filter(Boolean).join(' · ')),
-    make('p', {}, `${percent} % of ${kilo(size)} tokens: ${kilo(tokens)}${tokens - view > size / 100 ? `, as the host shows it; ${kilo(view)} in our view` : ''}`), full,
-    ...section('The window over time', ...(session.curve.length ? [chart(session)] : [])),
+    ...fills,
+    ...section('The window over time', ...(session.curve.length ? [chartOf(session)] : [])),
     ...section('Pins in force', ...session.pins.map(pinOf)),
     ...section('Compactions', ...(session.grade ? [make('p', {}, session.grade)] : []), ...session.receipts.map((one, n) => receiptOf(one, n === 0))),
     ...section('Digests', ...session.digests.map(digestOf)),
