@@ -126,7 +126,8 @@ class Audit(Value):
 
 def total_of(findings: tuple[Audited, ...]) -> tuple[Count, ...]:
     """The counts of several compactions together, by kind."""
-    return add_up((count for one in findings for count in one.counts), "kind")
+    found = add_up((count for one in findings for count in one.counts), "kind")
+    return tuple(sorted(found, key=lambda one: (RULES, TASKS, *_NAMES.values()).index(one.kind)))
 
 
 RULES, TASKS = "rules", "open tasks"
@@ -340,7 +341,8 @@ def headline_of(audit: Audit) -> str:
     """The one sentence that tells most."""
     hosts = hosts_own(audit)
     rules = next((one for one in total_of(hosts) if one.kind == "rules"), None)
-    gone = f"; {rules.before - rules.stood} of {plural(rules.before, 'rule')} gone" if rules else ""
+    lost = rules.before - rules.stood if rules else 0
+    gone = f"; {lost} of {plural(rules.before, 'rule')} not word for word" if rules else ""
     ours = len(audit.findings) - len(hosts)
     beside = f" (and {ours} by mcp-compaction or another plugin)" if ours else ""
     many = f"{plural(len(hosts), 'compaction')} by hosts{beside} in {plural(audit.chats, 'chat')}"

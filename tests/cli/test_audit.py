@@ -29,7 +29,7 @@ def chats(tmp_path: Path) -> Path:
 def test_one_screen_tells_what_was_lost_and_quotes_the_worst(shell: Shell, chats: Path) -> None:
     ran = shell.bare("eval", "audit", str(chats))
     assert (ran.code, ran.err) == (0, "")
-    assert "1 compaction by hosts in 1 chat; 1 of 1 rule gone" in ran.out
+    assert "1 compaction by hosts in 1 chat; 1 of 1 rule not word for word" in ran.out
     assert f"the rule   {RULE}   [u1]" in ran.out
     assert "the call   psql -h prod-db-2 -f migrate.sql   [u" in ran.out
     assert "said nowhere before, but in a summary: 1 name" in ran.out

@@ -140,7 +140,7 @@ def test_looking_for_words_finds_them_and_counts_as_no_recall(page: Page) -> Non
 
 def test_the_page_tells_what_past_compactions_of_hosts_lost(page: Page) -> None:
     told = page.ask("api/audit")
-    assert told["headline"] == "1 compaction by hosts in 1 chat; 1 of 1 rule gone"
+    assert told["headline"] == "1 compaction by hosts in 1 chat; 1 of 1 rule not word for word"
     assert told["table"][1][:3] == ["rules", "1", "0"]
     assert page.status("api/audit", authorization="") == 401
 
