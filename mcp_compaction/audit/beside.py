@@ -99,6 +99,7 @@ class Beside(Value):
 
     host: str
     chat: str
+    title: str
     number: int
     seen: int  # tokens of the window before
     sizes: tuple[tuple[str, str, int], ...]  # at which size, the way, its tokens
@@ -232,6 +233,7 @@ async def measure_case(case: AuditCase, counter: TokenCounter) -> Beside | None:
     return Beside(
         host=case.host,
         chat=case.chat,
+        title=case.title,
         number=case.number,
         seen=seen,
         sizes=tuple(sizes),

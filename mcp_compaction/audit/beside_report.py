@@ -62,7 +62,8 @@ def worst_of(report: BesideReport) -> list[Beside]:
 
 def name_of(one: Beside) -> str:
     """A compaction by its chat."""
-    return f"{one.host} {one.chat}, compaction {one.number}"
+    title = f'"{one.title}", ' if one.title else ""
+    return f"{title}{one.host} {one.chat}, compaction {one.number}"
 
 
 def lines_of(report: BesideReport) -> Iterator[str]:
@@ -135,10 +136,11 @@ def page_of(report: BesideReport) -> str:
         f"<h1>{escape(headline_of(report))}</h1>",
         *(f"<h2>{escape(title)}</h2>{write_table(rows)}" for title, rows in tables_of(report)),
         write_lines(map(mask, lines_of(report))),
-        "<h2>Where the host's summary had more</h2>",
+        "<h2>Where the host's summary had more of what was used next</h2>",
+        "" if worst_of(report) else "<p>Nowhere.</p>",
         *(
             fold_in(
-                name_of(one),
+                mask(name_of(one)),
                 write_table((("the host's summary", "ours of the same size"), _texts_of(one))),
             )
             for one in worst_of(report)

@@ -94,3 +94,10 @@ def test_without_a_compaction_it_says_what_to_do_instead(shell: Shell, tmp_path:
     out = shell.bare("eval", "audit", str(folder)).out
     assert "Nothing was compacted here." in out
     assert "eval claude-code" in out
+
+
+def test_where_no_chat_is_found_it_says_so_and_sends_nobody_on(shell: Shell) -> None:
+    ran = shell.bare("eval", "audit")
+    assert ran.code == 0
+    assert "No chat was found" in ran.out
+    assert "eval claude-code" not in ran.out

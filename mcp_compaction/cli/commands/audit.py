@@ -96,6 +96,10 @@ def _show_all(call: Invocation, audit: Audit) -> None:
     if not audit.findings:
         for line in lines_of(audit):
             screen.say(line)
+        if not audit.chats:
+            screen.say("No chat was found where Claude Code, Codex and opencode keep them; name a")
+            screen.say("folder of transcripts, or plug in and come back: install --list")
+            return
         screen.say("Nothing was compacted here. What a compaction would lose of your chats:")
         screen.say(f"  {call.program} eval claude-code")
         return
