@@ -109,7 +109,7 @@ async def describe_session(work: Workspace, info: SessionInfo) -> Facts:
     fill = (await work.read_window(info)).fill
     receipts = await compactor.receipts(work, info)
     grade = await read_grade(work, session, past.events)
-    now = _Moment(info.updated, fill.view_tokens if receipts else fill.tokens)
+    now = _Moment(info.updated, min(fill.tokens, fill.view_tokens) if receipts else fill.tokens)
     curve = _curve_of(await work.store.history(info.id), receipts, now)
     return {
         **_session(info),

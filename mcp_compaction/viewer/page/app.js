@@ -231,7 +231,7 @@ const show = async (id, isQuiet = false) => {
   [chosen, shown] = [id, state];
   for (const button of list.children) button.setAttribute('aria-current', String(button.dataset.id === String(id)));
   const { tokens, window: size, view } = session.fill;
-  const isOther = Math.abs(tokens - view) > size / 100; // a host shows its own window until it takes our view
+  const isOther = tokens - view > size / 100; // a host shows its own window until it takes our view
   const fills = (isOther ? [[view, 'in our view'], [tokens, 'as the host shows it']] : [[tokens, '']]).map(([held, where]) =>
     make('div', {}, make('p', {}, `${kilo(held)} of ${kilo(size)} tokens${where && ` ${where}`}, ${Math.round((100 * held) / size)} %`), make('meter', { min: 0, max: size, value: held, 'aria-label': `fill ${where}` })));
   main.replaceChildren(
