@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -395,3 +395,16 @@ async def test_half_a_character_is_kept_as_its_escape(place: Place) -> None:
         (original,) = await store.originals(here(session))
         assert json.loads(original.message.raw) == json.loads(message.raw)
         await store.add_event(session, Event(name="x", at=NOW, detail="\ud83d"))
+
+
+async def test_the_history_tells_when_each_message_was_said_or_recorded_and_its_size(
+    place: Place,
+) -> None:
+    async with place.opened() as store:
+        info, _ = await store.open_session(KEY, Traits(), NOW)
+        earlier = NOW - timedelta(days=3)
+        told = said("one").model_copy(update={"at": earlier, "tokens": 7})
+        await store.append(info.id, batch(told, said("two")), NOW)
+        first, second = await store.history(info.id)
+        assert [datetime.fromisoformat(one.at) for one in (first, second)] == [earlier, NOW]
+        assert (first.tokens, second.tokens) == (7, said("two").tokens)
