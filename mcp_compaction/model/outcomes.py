@@ -319,6 +319,10 @@ class Compaction(Value):
     receipt: Receipt
     running: tuple[RunningJob, ...] = ()  # in the background, while it was made
 
+    def __str__(self) -> str:
+        """What a person reads of it: its receipt."""
+        return str(self.receipt)
+
 
 RefusalReason = Literal[
     "few_messages",

@@ -18,6 +18,7 @@ def test_stats_and_receipts_print_as_text(tmp_path: Path) -> None:
         outcome = session.compress("all written", target_percent=30)
         assert isinstance(outcome, Compaction)
         told = str(outcome.receipt)
+        assert str(outcome) == told
         assert told.startswith(
             f"c1: {outcome.receipt.before:,} -> {outcome.receipt.after:,} of 4,000"
         )
