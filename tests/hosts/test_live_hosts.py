@@ -381,6 +381,13 @@ def test_in_codex_all_that_was_said_is_recorded_also_by_subagents(tmp_path: Path
         wait_for(lambda: {one for _, one in said} <= items_kept(tmp_path))
 
 
+def test_the_answer_of_a_run_of_codex_that_is_over_at_once_is_recorded(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(Step(f"{LAST} 1"))) as model:
+        Codex(tmp_path, model).run("Hello.")
+    stores = (tmp_path / "home").rglob
+    wait_for(lambda: bool([*stores("store.db")]) and len(answers_kept(tmp_path)) == 1)
+
+
 def items_in(home: Path) -> set[tuple[Path, str]]:
     """The ids of what was said in the rollouts of Codex."""
     paths = (home / "sessions").rglob("*.jsonl")
