@@ -164,6 +164,9 @@ def _quiet_events(call: Invocation, *, has_previews: bool) -> Collection[str]:
 
 def _record_beside(call: Invocation, project: str, event: Mapping[str, object]) -> None:
     """Record what Codex tells at the end of a turn, in a process that outlives this one."""
+    from mcp_compaction.hosts.hook_notes import RunNotes
+
+    RunNotes(call.environ).note("codex", str(event["event"]))  # which doctor tells
     named = {"HOME": call.args.home, "PROJECT": call.args.project or project}
     given = {f"{PREFIX}{name}": value for name, value in named.items() if value}
     told = {**event, "cwd": str(Path.cwd())}
