@@ -11,10 +11,19 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from mcp_compaction.core.log.pinned import PINNED_LABEL
 from mcp_compaction.hosts.hook_notes import read_trouble
 from tests.checkers import problems
-from tests.hosts.live import PROGRAM, ClaudeCode, ask_doctor, needs_hosts, pin_for_project
+from tests.hosts.live import (
+    PROGRAM,
+    ClaudeCode,
+    ask_doctor,
+    binary_of,
+    needs_hosts,
+    pin_for_project,
+)
 from tests.hosts.live_mod import (
     PIN,
     PINNED,
@@ -487,11 +496,13 @@ def take_back(terminal: Tmux) -> None:
 
 
 @needs_tmux
-def test_before_the_cache_of_an_idle_chat_ends_and_at_a_resume_behind_it_a_hint_says_so(
-    tmp_path: Path,
-) -> None:
+def test_before_the_cache_of_an_idle_chat_ends_a_hint_says_so(tmp_path: Path) -> None:
+    package = Path(binary_of("claude-code")).with_name("package.json")
+    version = json.loads(package.read_text("utf-8"))["version"]
+    if [*map(int, version.split("."))] < [2, 1, 328]:
+        pytest.skip(f"{version} does not tell how long the cache holds")
     large = Step("Hello.", reported=70_000, written=50_000)
-    with serve_model(ScriptedModel(large, Step("Again."))) as model:
+    with serve_model(ScriptedModel(large)) as model:
         host = ModdedClaude(tmp_path, model)
         host.plug_in()
         module = host.plugin / "hooks/register.jsx"
@@ -507,13 +518,19 @@ def test_before_the_cache_of_an_idle_chat_ends_and_at_a_resume_behind_it_a_hint_
             terminal.wait_until(lambda: "the cache ends" not in terminal.show())
         finally:
             terminal.close()
-        (transcript,) = (tmp_path / "home/.claude/projects").rglob("*.jsonl")
+
+
+@needs_tmux
+def test_where_a_chat_is_resumed_behind_the_end_of_its_cache_a_hint_says_so(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel(Step("Hello.", reported=120_000))) as model:
+        host = ModdedClaude(tmp_path, model)
+        session = host.run("Hi.")
+        (transcript,) = (tmp_path / "home/.claude/projects").rglob(f"{session}.jsonl")
         lines = transcript.read_text("utf-8")
-        year = re.findall(r'"timestamp":"(20\d\d)-', lines)[0]
-        transcript.write_text(lines.replace(f'"timestamp":"{year}-', '"timestamp":"2025-'))
-        host.flags = ["--resume", transcript.stem]
+        transcript.write_text(re.sub(r'"timestamp":"20\d\d-', '"timestamp":"2025-', lines))
+        host.flags = ["--resume", session]
         terminal = host.open_in_tmux()
         try:
-            terminal.wait_for("the cache has ended, the next prompt pays ")
+            terminal.wait_for("the cache has ended, the next prompt pays 120k tokens anew")
         finally:
             terminal.close()
