@@ -43,7 +43,7 @@ from mcp_compaction.evals.corpora import Context, Probe, survives
 from mcp_compaction.evals.scenarios import grow_session
 from mcp_compaction.gateway.money import price_of
 from mcp_compaction.gateway.running import RELEASE_PERCENT
-from mcp_compaction.gateway.turns import CallTurns
+from mcp_compaction.gateway.turns import CallTurn, CallTurns
 from tests.server.claude_host import claude_talk
 
 Json = dict[str, Any]
@@ -134,7 +134,7 @@ async def run_ours(talk: Talk, trigger: int) -> list[Sent]:
             async def send(messages: list[Json]) -> list[Json]:
                 raw = json.dumps({"model": "m", "tools": TOOLS, "messages": messages}).encode()
                 turn = await turns.begin("/v1/messages", HEADERS, raw)
-                assert turn is not None
+                assert isinstance(turn, CallTurn)
                 sent: list[Json] = json.loads(turn.out.body)["messages"]
                 answer = talk.messages[len(messages) : len(messages) + 1]
                 turn.begin_answer(200, {"content-type": "application/json"})

@@ -7,10 +7,10 @@ import re
 from mcp_compaction import compactor
 from mcp_compaction.compactor.workspace import Workspace
 from mcp_compaction.core.compaction.receipt import outcome_text
+from mcp_compaction.core.text.refs import join_refs
 from mcp_compaction.core.window.render import entries_of
 from mcp_compaction.hosts.limits import room_beside_host
 from mcp_compaction.model import Ask, Digested, Projection, SessionInfo
-from mcp_compaction.tools.answers import refs_text
 
 _REASONS = {
     "manual": "the user asked for it",
@@ -49,7 +49,7 @@ async def preview(work: Workspace, info: SessionInfo, words: str) -> str:
         entries = entries_of(session.view, session.messages)
         shown = [entry.seq for entry in entries if not isinstance(entry, Digested)]
         stays = [n for n in shown if not any(a <= n <= b for a, b in outcome.spans)]
-        lines.append(f"would stay: {refs_text(stays)}")
+        lines.append(f"would stay: {join_refs(stays)}")
     pins = [pin.ref for pin in await work.pins(info) if pin.kind != "note"]
     lines += [f"pins stay word for word: {', '.join(pins)}"] if pins else []
     return "\n".join(lines)

@@ -109,7 +109,7 @@ class ClaudeCode(_Host):
 
     wishes: dict[str, str] = field(default_factory=dict[str, str])  # more of its environment
     is_installed: bool = True  # False: the plugin was added from its repository
-    plugin: Path | None = None  # a plugin that is named when it is started
+    plugin_dir: Path | None = None  # a plugin that is named when it is started
     has_module: bool = True  # False: its user has switched our plugin off, and has the hooks alone
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
@@ -135,7 +135,7 @@ class ClaudeCode(_Host):
         command += ["--input-format", "stream-json", "--output-format", "stream-json"]
         command += ["--resume", resume] if resume else []
         command += ["--debug-file", str(self.log)]
-        command += ["--plugin-dir", str(self.plugin)] if self.plugin else []
+        command += ["--plugin-dir", str(self.plugin_dir)] if self.plugin_dir else []
         if self.is_installed:
             install("claude-code", self.environ, self.project)
         if not self.has_module:
