@@ -48,7 +48,7 @@ def test_the_plugin_of_a_release_compacts_from_its_file(
     with serve_model(ScriptedModel(pin, *reads, Step("read"))) as model:
         host = ClaudeCode(tmp_path, model, is_installed=False)
         if kind == "zip":
-            host.plugin = release.plugin
+            host.plugin_dir = release.plugin
         else:
             host.manage_plugins("validate", "--strict", str(release.marketplace))
             host.manage_plugins("marketplace", "add", str(release.marketplace))
