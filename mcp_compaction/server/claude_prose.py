@@ -38,6 +38,8 @@ class ChatProse:
     is_asked: bool = False  # and has not answered yet
     is_due: bool = False  # the module is told with its next question
     asked_at: float = -math.inf  # percent of the host's limit that were full
+    percent: float = 0.0  # that were full when it was last measured
+    taken_at: float = math.inf  # percent that were full before the last compaction
     up_to: int = 0  # the newest message when it was asked
     stopped: str = ""  # why nothing is asked any more
     last: str = ""  # what came, in a line
@@ -50,6 +52,10 @@ class ChatProse:
     def measure(self, percent: float, *, in_turn: bool) -> None:
         """Note how full the window is: a draft is due once near the host's limit, and again after
         some growth."""
+        self.percent = percent
+        if self.taken_at - _GROWTH < percent <= self.taken_at:
+            return  # it was counted before the compaction
+        self.taken_at = math.inf
         least = max(_DUE_IN_TURN if in_turn else _DUE_AT_END, self.asked_at + _GROWTH)
         if self.setting == "ahead" and self.is_on and not self.is_asked and percent >= least:
             self.is_due, self.asked_at = True, percent
@@ -68,6 +74,7 @@ class ChatProse:
         come."""
         draft = self.draft if self.setting != "off" else None
         self.draft, self.is_due, self.asked_at = None, False, -math.inf
+        self.taken_at = self.percent or math.inf
         return draft
 
     async def hear(self, work: Workspace, info: SessionInfo, told: dict[str, Any]) -> None:

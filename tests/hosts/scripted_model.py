@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
 from mcp_compaction.gateway.answers import AnswerReader
@@ -35,6 +35,7 @@ class Step(NamedTuple):
     beside: tuple[Step, ...] = ()  # calls at the same time
     cached: int = 0  # the tokens of the request that it claims to have had at hand
     written: int = 0  # and those that it claims to keep at hand, for five minutes
+    until_forks: int = 0  # it does this again and again until so many have come
 
 
 MOST_WAITS = 300
@@ -53,6 +54,10 @@ class ScriptedModel:
         self.requests: list[str] = []  # those of the agent, as they came
         self.handover = ""  # what it answers our module, which asks over the session's own window
         self.forks: list[str] = []  # the requests of these questions
+        self.forked_behind: list[int] = []  # and how many requests had come before each
+        self.may_hand_over = Event()  # until when it thinks about them
+        self.may_hand_over.set()
+        self.refuses_forks = False
         self.unbound: list[str] = []  # the refusals of thinking behind another beginning
         self.dropped = 0  # requests of which such thinking was dropped, as they wished
         self.url = ""
@@ -69,6 +74,8 @@ class ScriptedModel:
             return Step(DROPS_EVERYTHING)
         if HANDOVER_REQUEST in json.dumps(_newest(body)):
             self.forks.append(said)
+            self.forked_behind.append(len(self.requests))
+            self.may_hand_over.wait()
             return Step(self.handover, reported=10, cached=len(said) // 4)
         if not _tools_of(body):
             return Step(SNAPSHOT if "state_snapshot" in said else "a title")
@@ -79,10 +86,17 @@ class ScriptedModel:
             return WAIT if self._waits < MOST_WAITS else Step("our server is not there")
         with self._lock:
             self.requests.append(said)
-            return self._steps.pop(0) if self._steps else Step("done")
+            while self._steps and 0 < self._steps[0].until_forks <= len(self.forks):
+                self._steps.pop(0)
+            step = self._steps.pop(0) if self._steps else Step("done")
+            if step.until_forks and len(self.requests) < MOST_WAITS:
+                self._steps.insert(0, step)
+            return step
 
     def refusal_of(self, body: dict[str, Any], betas: str) -> str | None:
         """Why a request of the Messages API is refused; None: it is not."""
+        if self.refuses_forks and HANDOVER_REQUEST in json.dumps(_newest(body)):
+            return "no"
         refusal = unbound_thinking(body)
         if refusal is None:
             return None
@@ -151,8 +165,11 @@ def serve_model(model: ScriptedModel) -> Generator[ScriptedModel]:
             events = answer(step, body, model.number())
             lines = (f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
             told = "".join(lines).encode()
-            model.threads.keep(body, _message_in(told))
-            self._send(told, "text/event-stream")
+            message = _message_in(told)
+            model.threads.keep(body, message)
+            is_whole = is_messages and not body.get("stream")  # as Claude Code tries a model
+            kind = "application/json" if is_whole else "text/event-stream"
+            self._send(json.dumps(message).encode() if is_whole else told, kind)
 
         def _send_gemini(self, answer: str) -> None:
             if "stream" in self.path:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
+import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -11,7 +15,15 @@ import pytest
 
 from tests.checkers import unbound_thinking
 from tests.hosts.live import needs_hosts
-from tests.hosts.live_mod import ModdedClaude, check, messages_of, read, type_in, without_marks
+from tests.hosts.live_mod import (
+    MOST_SECONDS,
+    ModdedClaude,
+    check,
+    messages_of,
+    read,
+    type_in,
+    without_marks,
+)
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
 from tests.hosts.tmux import needs_tmux
 
@@ -28,6 +40,8 @@ UNCERTAIN
 - Nobody has said who reads report 3.
 """
 READS = [read(n) for n in range(6)]
+NEAR = Step(tool="shell", arguments={"command": "sleep 0.5"}, reported=900_000)  # the host's limit
+OTHER = "claude-sonnet-4-5"
 
 
 def settings(host: ModdedClaude, prose: str) -> None:
@@ -56,12 +70,70 @@ def check_fork(model: ScriptedModel) -> None:
     assert not any(unbound_thinking(json.loads(one)) for one in (fork, model.requests[-1]))
 
 
+def rest_of(request: str) -> str:
+    """What stands in a request beside its messages; the host's cache marks move."""
+    body = {key: one for key, one in json.loads(request).items() if key != "messages"}
+    return without_marks([{"role": "user", "content": [body]}])
+
+
+def check_forks(model: ScriptedModel, number: int) -> None:
+    """So many questions were asked, once each, over what the main thread had sent last."""
+    assert len(model.forks) == number
+    for fork, behind in zip(model.forks, model.forked_behind, strict=True):
+        asked, sent = messages_of(fork), [messages_of(one) for one in model.requests[:behind]]
+        last = max((n for n, one in enumerate(sent) if len(one) < len(asked)), default=-1)
+        assert last >= 0, ([len(one) for one in sent], len(asked), json.dumps(asked)[-600:])
+        assert len(asked) - len(sent[last]) <= 3  # its answer, the result for it, and the question
+        before = without_marks(sent[last])
+        assert without_marks(asked[: len(sent[last])]) == before
+        assert rest_of(fork) == rest_of(model.requests[last])
+    assert not any(unbound_thinking(json.loads(one)) for one in (*model.forks, *model.requests))
+
+
+def calls_of(host: ModdedClaude) -> int:
+    """How many questions are accounted for."""
+    (path,) = (host.folder / "home").rglob("store.db")
+    with closing(sqlite3.connect(path)) as store:
+        ((number,),) = store.execute("SELECT count(*) FROM model_call")
+    return number
+
+
+def when_written(
+    host: ModdedClaude, turn: str, number: int = 1, do: Callable[[], None] | None = None
+) -> Callable[[], str]:
+    """A turn that begins once so many drafts are there, and something was done."""
+
+    def wait() -> str:
+        end = time.monotonic() + MOST_SECONDS
+        while calls_of(host) < number:
+            assert time.monotonic() < end, "no draft came"
+            time.sleep(0.1)
+        if do is not None:
+            do()
+        return turn
+
+    return wait
+
+
+def kill_server(host: ModdedClaude) -> None:
+    """Kill the server of the plugin."""
+    for path in (host.folder / "home").rglob("claude-code-mod/*.json"):
+        os.kill(json.loads(path.read_text("utf-8"))["process"], signal.SIGKILL)
+
+
+def begin(host: ModdedClaude, model: ScriptedModel) -> None:
+    """Fill the window in the first turn until a draft is asked for."""
+    model.handover = HANDOVER
+    near = NEAR if model.refuses_forks else NEAR._replace(until_forks=1)
+    model.add(*host.wait_to_be_served(), *READS, near, Step("read"))
+    settings(host, "ahead")
+
+
 @pytest.mark.parametrize("prose", ["at-compact", "ahead"])
 def test_the_sessions_model_writes_the_handover_of_a_compaction(tmp_path: Path, prose: str) -> None:
     steps = [*READS, Step("read"), Step("I am there."), Step("done")]
     if prose == "ahead":  # near the host's own limit, amid the turn
-        steps = [*READS[:4], READS[4]._replace(reported=900_000), *READS[5:]]
-        steps += [*(read(n) for n in range(6, 9)), Step("read"), Step("I am there.")]
+        steps.insert(len(READS), NEAR._replace(until_forks=1))
     with serve_model(ScriptedModel()) as model:
         model.handover = HANDOVER
         host = ModdedClaude(tmp_path, model)
@@ -73,8 +145,88 @@ def test_the_sessions_model_writes_the_handover_of_a_compaction(tmp_path: Path, 
             (paid,) = store.execute("SELECT input_tokens, cached_tokens FROM model_call")
         assert paid[0] > paid[1] > 1_000
         check_view(model.requests[-1])
-        check_fork(model)
+        check_forks(model, 1)
+        assert (model.forked_behind[0] < len(model.requests) - 1) is (prose == "ahead")
         check(model)
+
+
+def test_in_thirty_turns_each_compaction_has_the_draft_that_was_written_ahead(
+    tmp_path: Path,
+) -> None:
+    full = Step("Near.", tool="shell", arguments={"command": "true"}, reported=985_000)
+    wish = {"reason": "read", "force": True, "target_percent": 0.3}
+    with serve_model(ScriptedModel()) as model:
+        host = ModdedClaude(tmp_path, model)
+        begin(host, model)
+        model.may_hand_over.clear()  # the turn beside a draft ends without it
+
+        def hand_over() -> str:
+            model.may_hand_over.set()
+            return "Turn 2."
+
+        model.add(Step("ok"), Step("I am there."))
+        model.add(*READS, NEAR._replace(until_forks=2), Step("read again"))
+        model.add(full, Step("went on"))  # the host's own limit, amid a turn
+        model.add(*READS, NEAR._replace(until_forks=3), Step("read once more"))
+        model.add(Step(tool="compress_context", arguments=wish), Step("compressed"))
+        begun = [SAID, hand_over, when_written(host, "/compact"), "Turn 4.", "Read again."]
+        begun += [when_written(host, "Turn 6.", 2), "Read more.", when_written(host, "Turn 8.", 3)]
+        host.run(*begun, *(f"Turn {number}." for number in range(9, 31)))
+        for turn in ("Turn 4.", "Turn 6.", "Turn 9.", "Turn 30."):
+            last = [one for one in model.requests if turn in json.dumps(messages_of(one)[-2:])][-1]
+            check_view(last)
+        check_forks(model, 3)
+        assert not model.unbound
+        check(model)
+
+
+FAULTS = ("server", pytest.param("fork", marks=pytest.mark.slow), "clear")
+SLOWER = [pytest.param(name, marks=pytest.mark.slow) for name in ("model", "resume")]
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, *SLOWER])
+def test_between_a_draft_and_its_compaction_whatever_happens_nothing_false_stands(
+    tmp_path: Path, fault: str
+) -> None:
+    with serve_model(ScriptedModel()) as model:
+        host = ModdedClaude(tmp_path, model)
+        model.refuses_forks = fault == "fork"
+        begin(host, model)
+        run_through(fault, host, model)
+        last = model.requests[-1]
+        assert "Are you there?" in last
+        assert "agreed to delete" not in last
+        assert "line 50 of report 1" not in last  # it was compacted
+        if fault == "clear":  # another chat: its own model is asked about it
+            assert SAID not in last
+        assert ("[model says, up to m" in last) is (fault in ("clear", "model", "resume"))
+        if fault == "model":
+            assert json.loads(last)["model"] == OTHER
+            assert len(model.forks) == 1
+        if fault != "server":  # there the host compacts, and drops thinking by itself
+            assert not model.unbound
+            check(model)
+
+
+def run_through(fault: str, host: ModdedClaude, model: ScriptedModel) -> None:
+    """Have something happen between a draft and the compaction that would take it."""
+    match fault:
+        case "server":
+            killed = when_written(host, "/compact", do=lambda: kill_server(host))
+            host.run(SAID, killed, "Are you there?")
+        case "fork":
+            host.run(SAID, "/compact", "Are you there?")
+        case "clear":
+            model.add(*READS, Step("read"))
+            clear = when_written(host, "/clear")
+            host.run(SAID, clear, "Read them.", "/compact", "Are you there?")
+        case "model":
+            change = when_written(host, f"/model {OTHER}")
+            host.run(SAID, change, "Go on.", "/compact", "Are you there?")
+        case _:
+            session = host.run(SAID, when_written(host, "Wait."))
+            model.add(host.wait_for_server(), Step("on"))
+            host.run("Go on.", "/compact", "Are you there?", resume=session)
 
 
 @needs_tmux
