@@ -31,6 +31,7 @@ class WritingProvider(StrictProvider):
 
     def __init__(self, shape: str, status: int = 200) -> None:
         super().__init__(shape)
+        self.handover = HANDOVER
         self.status_of_question = status
         self.questions: list[list[Json]] = []
         self.keys: list[str] = []
@@ -50,7 +51,7 @@ class WritingProvider(StrictProvider):
 
     def _speak(self, body: Json, size: int) -> tuple[Json, list[Json]]:
         if not body["stream"]:
-            self.said.insert(0, {"text": HANDOVER})
+            self.said.insert(0, {"text": self.handover})
         return super()._speak(body, size)
 
 
