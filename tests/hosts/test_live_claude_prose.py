@@ -25,6 +25,7 @@ from tests.hosts.live_mod import (
     without_marks,
 )
 from tests.hosts.scripted_model import ScriptedModel, Step, serve_model
+from tests.hosts.test_live_claude_mod import take_back
 from tests.hosts.tmux import needs_tmux
 
 pytestmark = needs_hosts
@@ -248,4 +249,37 @@ def test_a_person_chooses_it_in_the_chat_and_waits_for_it(tmp_path: Path) -> Non
             terminal.close()
         check_view(model.requests[-1])
         check_fork(model)
+        check(model)
+
+
+@needs_tmux
+@pytest.mark.slow
+def test_what_was_written_over_words_that_were_taken_back_does_not_stand(tmp_path: Path) -> None:
+    with serve_model(ScriptedModel()) as model:
+        model.handover = HANDOVER
+        host = ModdedClaude(tmp_path, model)
+        settings(host, "ahead")
+        near = read(9)._replace(reported=900_000, until_forks=1)
+        model.add(*READS, Step("The reports are read."), near, Step("It is near."), Step("I am."))
+        terminal = host.open_in_tmux()
+        try:
+            terminal.wait_for("/effort")
+            terminal.wait_until(lambda: any(host.plugin.glob(".views/*.json")))
+            for text, answer in (("Read them.", "The reports are read."), (SAID, "It is near.")):
+                terminal.type(text)
+                terminal.wait_for(answer)
+            when_written(host, "")()
+            take_back(terminal)
+            terminal.type("/compact")
+            terminal.wait_for("c1 compacted")
+            terminal.type("Are you there?")
+            terminal.wait_for("I am.")
+        finally:
+            terminal.close()
+        last = model.requests[-1]
+        assert "[digest d1" in last
+        assert SAID not in last
+        assert "says, up to m" not in last
+        assert not model.unbound
+        check_forks(model, 1)
         check(model)
