@@ -46,14 +46,14 @@ MOST_BY_ROOM = {
     "lexicon": 779,
     "model": 1_241,
     "sending": 575,
-    "server": 4_872,
+    "server": 4_879,
     "store": 9_816,
     "summarizers": 887,
     "tools": 1_464,
     "view_service": 220,
     "viewer": 399,
 }
-MOST_IN_ALL = 75_886
+MOST_IN_ALL = 75_893
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()
