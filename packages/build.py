@@ -37,7 +37,7 @@ def build(folder: Path) -> Release:
     folder.mkdir(parents=True, exist_ok=True)
     for earlier in (*folder.glob("mcp_compaction-*"), *folder.glob("mcp-compaction-*")):
         earlier.unlink()
-    hatch = [sys.executable, "-m", "hatchling", "build", "-d", str(folder.resolve())]
+    hatch = [str(Path(sys.executable).with_name("hatchling")), "build", "-d", str(folder.resolve())]
     subprocess.run([*hatch, "-t", "wheel", "-t", "sdist"], cwd=ROOT, check=True, stdout=sys.stderr)
     (wheel,) = folder.glob("*.whl")
     (source,) = folder.glob("*.tar.gz")

@@ -51,7 +51,7 @@ from mcp_compaction.server.claude_chats import (
 )
 from mcp_compaction.server.claude_limit import find_stuck
 from mcp_compaction.server.claude_prose import offer_once
-from mcp_compaction.server.claude_wish import make_ask
+from mcp_compaction.server.compaction_wish import make_ask
 from mcp_compaction.server.state import ModChat, State
 from mcp_compaction.server.window_command import answer_command
 

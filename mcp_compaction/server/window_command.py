@@ -11,7 +11,7 @@ from mcp_compaction.core.compaction.receipt import outcome_text
 from mcp_compaction.core.wording import kilo
 from mcp_compaction.errors import InputError
 from mcp_compaction.model import Compaction, Mode, Receipt, SessionInfo
-from mcp_compaction.server.claude_wish import preview
+from mcp_compaction.server.compaction_wish import preview
 from mcp_compaction.tools.recalling import AnswerPlace, new_nonce, recall_text
 
 _MOST_RECEIPTS = 5
