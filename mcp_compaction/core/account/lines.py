@@ -29,6 +29,7 @@ from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.words import Haystack, fold, shorten, telling_words
 from mcp_compaction.core.tokens import CountTokens
 from mcp_compaction.model import By, Excerpt, Message
+from mcp_compaction.shell import commands_of
 
 Form = tuple[Excerpt, ...]
 # "order": a user's, or a lead's, words at length; "asked": the agent's words that a user's short
@@ -304,8 +305,9 @@ def _seen_in(entry: CallEntry) -> Iterator[tuple[str, str, str]]:
             yield action.target, "", text
     elif action.kind == "run" and "<<" in action.target and "\n" in action.target:
         written = [one.path for one in effects_of(action.target) if one.does == "write"]
-        if written:
-            yield written[0], "", action.target.partition("\n")[2]
+        given = [one.given for one in commands_of(action.target) or () if one.given]
+        if written and given:
+            yield written[0], "", given[0]
 
 
 def _line_of_file(seq: int, place: str, kind: str, text: str) -> Line:

@@ -30,7 +30,7 @@ _SENTENCE_END = pattern_of(r"(?<=[.!?。！？])\s+")
 _FENCED = pattern_of(r"```.*?(?:```|\Z)", re.S)
 _DIGITS = pattern_of(r"\d+")
 _EXACT = pattern_of(r"\d|\w[/_.]\w|[a-z][A-Z]|`")
-_NO_OUTPUT = pattern_of(r"(?:\((?:no|empty) (?:output|content|result)s?\))?")
+_NO_OUTPUT = pattern_of(r"(?:\((?:no|empty) (?:output|content|result)s?\))?", re.I)
 _FEW = 3  # units, of which each tells something
 _SILENT = ("write", "plan", "task")  # calls whose result says no more than that they ended
 _NEW, _OLD = ("new_string", "new_str"), ("old_string", "old_str")  # what edits are given
@@ -209,7 +209,8 @@ def _units_of(text: str) -> tuple[str, ...]:
     lines = _values_of(text)
     if not lines and len(text) > 2 * LONGEST_ANSWER:
         text = f"{text[:LONGEST_ANSWER]}\n{text[-LONGEST_ANSWER:]}"
-    lines = lines or [LINE_NUMBER.sub("", line) for line in telling_lines(text)]
+    # Rows of numbers tell something where nothing else stands there.
+    lines = lines or [LINE_NUMBER.sub("", line) for line in telling_lines(text) or text.split("\n")]
     units = tuple(dict.fromkeys(unit for line in lines for unit in _cut(line)))
     most = MOST_LOOKED_AT
     return units if len(units) <= 2 * most else (*units[:most], *units[-most:])

@@ -24,7 +24,7 @@ from mcp_compaction.model import AccountValue, Digest, Item, JobKind, RunningJob
 
 MOST_LINES = 8
 """Lines of one kind in a digest: more crowd out the others, and recall has them."""
-MOST_SINCE = 20
+MOST_SINCE = 10
 """Calls after which a failure is past: whoever went on for so long did without."""
 
 

@@ -119,7 +119,13 @@ def _effects_of_known(known: FileChange, rest: Sequence[str], command: Command) 
             to = last if len(old) == 1 else join(last, path.rpartition("/")[2])
             yield Effect("move", path, by, to=to)
     elif known.does != "move":
-        yield from (Effect(cast("Deed", known.does), path, by) for path in placed)
+        deed = cast("Deed", known.does)
+        for path, where in zip(files, placed, strict=True):
+            # What is copied into a folder has its own name there.
+            into = [one for one in rest if not one.startswith("-") and one != path]
+            inside = [join(where, one.rstrip("/").rpartition("/")[2]) for one in into]
+            is_folder = deed == "write" and path.endswith("/") and bool(inside)
+            yield from (Effect(deed, one, by) for one in (inside if is_folder else [where]))
 
 
 def _operands(known: FileChange, rest: Sequence[str]) -> list[str]:

@@ -175,7 +175,8 @@ _NO_CAUSE = pattern_of(
     r"^\W*(?:exit(?:ed)?|return ?code|process (?:exited|finished))\b"
     r"|.*\b(?:exited|executed|finished) with (?:exit )?(?:code|status) \d+\W*$"
     r"|(?:\W*\berrors?\b)+\W*$|^… \+\d+ lines\b|[\W\d_]+$|(?:error: )?={3,}[^\d\n]+={3,}$"
-    r"|^error: (?:could not compile|aborting|build failed)",
+    r"|^error: (?:could not compile|aborting|build failed)"
+    r"|^total \d+$|^# [\w.-]+(?:/[\w.-]+)+$",  # heads a listing; a package that is compiled
     re.I,
 )
 _PLACED = pattern_of(r"[\w./@+-]+\.\w{1,5}:\d+:(?:\d+:)? ")  # as compilers begin what they say

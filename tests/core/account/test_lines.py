@@ -190,3 +190,9 @@ def test_a_line_that_was_told_before_shrinks_and_is_not_reworded() -> None:
         for now, then in zip(shown.pieces, before, strict=False):
             units = now.replace(" / ", " … ").split(" … ")
             assert all(unit.removesuffix("…").strip() in then for unit in units)
+
+
+def test_what_a_here_document_writes_is_shown_without_its_end() -> None:
+    line = "cat > /srv/index.html <<'EOF'\n<h1>Welcome</h1>\n<p>to all</p>\nEOF\nnginx -s reload"
+    files = told(one for one in read(ran("1", line, "")) if one.kind == "file")
+    assert files == [f"m1 /srv/index.html as written:\n{BAR}<h1>Welcome</h1>\n{BAR}<p>to all</p>"]

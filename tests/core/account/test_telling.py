@@ -72,6 +72,8 @@ def test_an_edit_that_changed_nothing_is_told_as_such() -> None:
         ([call("1", "Bash", command="make")], "no result seen"),
         (used("1", "Edit", "The file has been updated.", file_path="a.py"), ""),
         (used("1", "Grep", "", pattern="rate"), "nothing"),
+        (used("1", "Read", "(No content)", file_path="a.py"), "nothing"),
+        (ran("1", "head -2 peaks.dat", "1.5 2.25\n1.75 4"), "1.5 2.25 / 1.75 4"),
         (ran("1", "grep -rn rate src", ""), "nothing"),
         (ran("1", "mkdir out", ""), ""),
         (ran("1", "pytest -q", "....\n12 passed in 3.10s"), "12 passed in 3.10s"),

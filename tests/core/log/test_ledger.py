@@ -175,3 +175,8 @@ def test_calls_end_as_their_results_say() -> None:
 @given(st.text(st.sampled_from("rm git mv>a.py<;&|'\"\\\n$*#()- "), max_size=60))
 def test_any_text_is_read_as_a_command(text: str) -> None:
     assert all(effect.by for effect in effects_of(text))
+
+
+def test_what_is_copied_into_a_folder_stands_there_under_its_own_name() -> None:
+    files = ledger_of(messages_of(ran("1", "cp -v src/notes.md docs/", ""))).files
+    assert [(one.path, one.word) for one in files.values()] == [("docs/notes.md", "written")]
