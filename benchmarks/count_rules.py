@@ -36,7 +36,7 @@ MOST_BY_ROOM = {
     "checks": 1_944,
     "cli": 7_128,
     "compactor": 4_920,
-    "core": 16_686,
+    "core": 16_687,
     "counters": 195,
     "demo": 377,
     "evals": 3_769,
@@ -53,7 +53,7 @@ MOST_BY_ROOM = {
     "view_service": 220,
     "viewer": 399,
 }
-MOST_IN_ALL = 75_903
+MOST_IN_ALL = 75_904
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

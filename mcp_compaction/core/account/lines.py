@@ -251,8 +251,9 @@ def _line_of_steps(steps: Sequence[_Step]) -> Line:
         each(LONGEST_LINE, _LONG),
         each(LONGEST_LINE, LONGEST_ANSWER),
     ]
-    shortest = [] if len(steps) == 1 else [lambda: (_run_of(steps),)]
-    return Line(steps[0].seq, "steps", [*shortest, *longer])
+    # One alone tells its answer at once, and grows no sooner than those in a run.
+    shortest = longer[0] if len(steps) == 1 else lambda: (_run_of(steps),)
+    return Line(steps[0].seq, "steps", [shortest, *longer])
 
 
 def _run_of(steps: Sequence[_Step]) -> Excerpt:

@@ -109,7 +109,7 @@ def test_a_run_of_calls_says_which_of_them_failed() -> None:
 def test_a_call_grows_from_form_to_form_and_is_never_reworded() -> None:
     answer = "\n".join(f"crane{n} carries harbor{n} at 10.0.0.{n}" for n in range(80))
     (line,) = read(used("1", "Look", answer, about="the cranes"))
-    shown = told([line], 0), told([line], 1), told([line], 2), told([line], 3)
+    shown = told([line], 1), told([line], 2), told([line], 3), told([line], 4)
     sizes = [len(one[0]) for one in shown]
     assert sizes == sorted(set(sizes))
     for (text,) in shown:
