@@ -39,7 +39,7 @@ class ChatProse:
     is_due: bool = False  # the module is told with its next question
     asked_at: float = -math.inf  # percent of the host's limit that were full
     percent: float = 0.0  # that were full when it was last measured
-    taken_at: float = math.inf  # percent that were full before the last compaction
+    taken_at: float = math.inf  # percent before a compaction; till less is counted, all is older
     up_to: int = 0  # the newest message when it was asked
     stopped: str = ""  # why nothing is asked any more
     last: str = ""  # what came, in a line
@@ -53,8 +53,8 @@ class ChatProse:
         """Note how full the window is: a draft is due once near the host's limit, and again after
         some growth."""
         self.percent = percent
-        if self.taken_at - _GROWTH < percent <= self.taken_at:
-            return  # it was counted before the compaction
+        if percent > self.taken_at - _GROWTH:
+            return  # counted before the compaction, and maybe more than was known when it came
         self.taken_at = math.inf
         least = max(_DUE_IN_TURN if in_turn else _DUE_AT_END, self.asked_at + _GROWTH)
         if self.setting == "ahead" and self.is_on and not self.is_asked and percent >= least:
@@ -74,7 +74,7 @@ class ChatProse:
         come."""
         draft = self.draft if self.setting != "off" else None
         self.draft, self.is_due, self.asked_at = None, False, -math.inf
-        self.taken_at = self.percent or math.inf
+        self.taken_at = max(self.percent, _DUE_AT_END)
         return draft
 
     async def hear(self, work: Workspace, info: SessionInfo, told: dict[str, Any]) -> None:

@@ -181,6 +181,59 @@ def test_in_thirty_turns_each_compaction_has_the_draft_that_was_written_ahead(
         check(model)
 
 
+@needs_tmux
+@pytest.mark.slow
+def test_in_thirty_turns_of_a_person_each_compaction_has_the_draft_that_was_written_ahead(
+    tmp_path: Path,
+) -> None:
+    full = Step("Near.", tool="shell", arguments={"command": "true"}, reported=985_000)
+    wish = {"reason": "read", "force": True, "target_percent": 0.3}
+    with serve_model(ScriptedModel()) as model:
+        model.handover = HANDOVER
+        host = ModdedClaude(tmp_path, model)
+        settings(host, "ahead")
+        host.flags = ["--permission-mode", "default"]  # else the host has some calls looked at
+        terminal = host.open_in_tmux()
+
+        def take_turn(number: int, *steps: Step, text: str = "") -> str:
+            model.add(*steps, Step(f"Answer {number}."))
+            terminal.type(text or f"Turn {number}.")
+            terminal.wait_for(f"Answer {number}.")
+            return model.requests[-1]
+
+        def fill_until(number: int) -> tuple[Step, ...]:
+            return *READS, NEAR._replace(until_forks=number)
+
+        try:
+            terminal.wait_for("/effort")
+            terminal.wait_until(lambda: any(host.plugin.glob(".views/*.json")))
+            model.may_hand_over.clear()  # the turns beside a draft end without it
+            take_turn(1, *fill_until(1), text=SAID)
+            take_turn(2)
+            assert calls_of(host) == 0
+            model.may_hand_over.set()
+            when_written(host, "")()
+            terminal.type("/compact")
+            terminal.wait_for("c1 compacted")
+            check_view(take_turn(3))
+            take_turn(4, *fill_until(2))
+            when_written(host, "", 2)()
+            check_view(take_turn(5, full))  # the host's own limit, amid a turn
+            terminal.wait_for("c2 compacted")
+            take_turn(6, *fill_until(3))
+            when_written(host, "", 3)()
+            take_turn(7, Step(tool="compress_context", arguments=wish))
+            terminal.wait_for("c3 compacted")
+            for number in range(8, 31):
+                check_view(take_turn(number))
+        finally:
+            terminal.close()
+        check_forks(model, 3)
+        assert calls_of(host) == 3
+        assert not model.unbound
+        check(model)
+
+
 FAULTS = ("server", pytest.param("fork", marks=pytest.mark.slow), "clear")
 SLOWER = [pytest.param(name, marks=pytest.mark.slow) for name in ("model", "resume")]
 

@@ -198,9 +198,21 @@ def test_a_draft_is_due_near_the_limit_and_again_after_some_growth() -> None:
             prose.is_asked = False
     assert due == [86, 97]
     prose.take()
-    prose.measure(97, in_turn=False)  # as the host counted before it
-    assert not prose.is_due
+    for late in (97, 102):  # counted before it, of a request that was sent before it
+        prose.measure(late, in_turn=False)
+        prose.measure(late, in_turn=True)
+        assert not prose.is_due
     prose.measure(61, in_turn=True)
     assert not prose.is_due
     prose.measure(61, in_turn=False)
+    assert prose.is_due
+
+
+def test_before_anything_was_measured_a_compaction_is_told_from_what_is_counted_late() -> None:
+    prose = ChatProse("ahead")
+    prose.take()
+    prose.measure(102, in_turn=True)  # of the turn that was compacted
+    assert not prose.is_due
+    for percent in (20, 86):
+        prose.measure(percent, in_turn=True)
     assert prose.is_due
