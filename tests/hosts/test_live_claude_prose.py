@@ -151,6 +151,21 @@ def test_the_sessions_model_writes_the_handover_of_a_compaction(tmp_path: Path, 
         check(model)
 
 
+def test_a_draft_is_asked_for_at_the_end_of_the_very_turn_that_filled_the_window(
+    tmp_path: Path,
+) -> None:
+    full = read(7)._replace(reported=700_000)  # of 967,000 at which the host compacts
+    with serve_model(ScriptedModel()) as model:
+        model.handover = HANDOVER
+        host = ModdedClaude(tmp_path, model)
+        settings(host, "ahead")
+        model.add(*host.wait_to_be_served(), *READS, full, Step("read", reported=700_000))
+        host.run(SAID, when_written(host, "/compact"), "Are you there?")
+        check_view(model.requests[-1])
+        check_forks(model, 1)
+        check(model)
+
+
 def test_in_thirty_turns_each_compaction_has_the_draft_that_was_written_ahead(
     tmp_path: Path,
 ) -> None:

@@ -412,7 +412,8 @@ export const register = (on) => {
     if (e.agentId !== undefined) return done;
     watchCache($, e.usage);
     try {
-      const told = await ask($, 'turn', { tokens: now.context.tokens });
+      const { context } = await $.session.usage(); // session.measure comes later
+      const told = await ask($, 'turn', { tokens: context.tokens });
       if (told.ask) writeProse($, told.ask);
       if (told.compact && now.isInteractive) await $.session.compact();
     } catch {} // at the next compaction, then
