@@ -328,7 +328,13 @@ async def digest_log(work: Workspace, info: SessionInfo) -> Session:
     session = session.model_copy(update={"calibration": Calibration()})
     policy = work.policy_for(session).model_copy(update=_ONLY_NEWEST)
     outcome = await drive(
-        work, session, (), Ask(reason="prepare", force=True), ignore_progress, [], policy
+        work,
+        session,
+        (),
+        Ask(reason="prepare", force=True, for_others=True),
+        ignore_progress,
+        [],
+        policy,
     )
     if not isinstance(outcome, Compaction):
         return session
@@ -338,7 +344,7 @@ async def digest_log(work: Workspace, info: SessionInfo) -> Session:
 
 async def _prepare(work: Workspace, info: SessionInfo) -> Prepared | Outcome:
     drafts: Drafts = []
-    ask = Ask(reason="prepare", force=True)
+    ask = Ask(reason="prepare", force=True, for_others=True)
     for _ in range(MOST_TRIES):
         session = await load_prepared(work, info)
         if not _has_undigested(session):

@@ -211,6 +211,7 @@ class Ask(Value):
     force: bool = False
     prose: Draft | None = None  # that the session's own model wrote; a digest goes before it
     running: tuple[HostJobs, ...] = ()  # what its host says of the background, oldest first
+    for_others: bool = False  # for a window that somebody else empties: it is given no account
 
 
 class Tally(Value):

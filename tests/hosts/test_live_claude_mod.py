@@ -477,7 +477,7 @@ def test_the_screen_tells_of_a_compaction_once_and_shows_no_record_as_a_prompt(
                 assert "line 1 of report" not in screen  # it is folded
             terminal.press("C-o")
             terminal.wait_for("line 1 of report")
-            assert "⎿  [digest d1 of m2" in terminal.show()
+            assert "⎿  [kept word for word" in terminal.show()
             assert "❯ [" not in terminal.show()
         finally:
             terminal.close()

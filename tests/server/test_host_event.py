@@ -211,7 +211,7 @@ async def test_after_a_compaction_pins_and_records_are_given_once(tmp_path: Path
         assert "p1" in await chat.tell("PreCompact")
         pins, records = await chat.compact()
         assert pins == f"{PINNED_LABEL}\np1 constraint, by user: {RULE}"
-        assert records.startswith("[kept word for word")
+        assert records.count("[digest d1") == 1
         assert PINNED_LABEL not in records
         assert records.count(RULE) == records.count(f"| {RULE} Then start.") == 1  # as it was said
         chat.grow(BOUNDARY)

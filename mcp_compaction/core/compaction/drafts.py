@@ -47,15 +47,12 @@ from mcp_compaction.model import (
     Replaced,
     SectionName,
     Session,
-    Strategy,
     SummaryRequest,
 )
 
-# Beside an account, which tells commands and errors line by line, an index lists files.
-_INDEXED: dict[Strategy, tuple[IndexKind, ...]] = {
-    "archive": ("file", "command", "error"),
-    "summarize": ("file",),
-}
+# An account tells commands and errors line by line: an index beside it lists files.
+_BESIDE_ACCOUNT: tuple[IndexKind, ...] = ("file",)
+_ALONE: tuple[IndexKind, ...] = ("file", "command", "error")
 OF_HOST = "in the host's summary"
 _TAG = pattern_of(r"</?(\w+)>")  # as Gemini CLI heads the parts of a summary
 
@@ -77,6 +74,7 @@ def request_for(
     # A host may show them in another order than they were said in.
     messages = tuple(sorted(block.messages, key=lambda message: message.seq))
     later = tuple(m for m in inputs.messages if m.seq > messages[-1].seq)
+    is_alone = inputs.ask.strategy == "archive" or inputs.ask.for_others
     return SummaryRequest(
         first=messages[0].seq,
         last=messages[-1].seq,
@@ -85,7 +83,7 @@ def request_for(
             must_keep(messages, inputs.plan_ref),
             join(memory_lines(memory), _name_summary(messages)),
         ),
-        index=index_of(messages, inputs.found, later, _INDEXED[inputs.ask.strategy]),
+        index=index_of(messages, inputs.found, later, _ALONE if is_alone else _BESIDE_ACCOUNT),
         earlier=tuple(m for m in inputs.messages if m.seq < messages[0].seq),
         later=later,
         is_newest=is_newest,

@@ -45,7 +45,8 @@ def add_account(before: Session, progress: Progress, inputs: Inputs, beside: int
     """The room left below the target, but for so many tokens, filled with the account of what left
     the window."""
     goal = progress.plan.goal
-    if goal is None:  # only a span gives way: what was asked for again stays
+    # Where a span alone gives way, or others fill the window: what was asked for again stays.
+    if goal is None or inputs.ask.for_others:
         return progress.change_view(promoted=wanted_excerpts(before.view.promoted))
     progress = progress.change_view(promoted=())
     room = _room_for_excerpts(progress, goal, inputs)
