@@ -3,7 +3,6 @@ a process runs."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -11,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 PROGRAM: Final = "mcp-compaction"
 
@@ -133,21 +132,3 @@ def is_alive(process: int) -> bool:
     except OSError:
         return True
     return True
-
-
-def start_recording(argv: Sequence[str], told: dict[str, Any], environ: Mapping[str, str]) -> None:
-    """Record in a process that goes on where this one ends: the host reads nothing of it, and so
-    need not wait."""
-    from subprocess import DEVNULL, PIPE, Popen  # which most callers do without
-
-    with Popen(
-        (*start_python("from mcp_compaction.cli.hook import record_apart as r; r()"), *argv),
-        stdin=PIPE,
-        stdout=DEVNULL,
-        stderr=DEVNULL,
-        env=environ,
-        start_new_session=True,
-    ) as process:
-        process.returncode = 0  # nobody waits for it
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(told).encode())

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from threading import Timer
-from typing import Any, TextIO, cast
+from typing import IO, Any, TextIO, cast
 
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.home import NEXT_PROMPT, default_home, mask
@@ -104,9 +104,7 @@ def _answer(host: str, event: str, told: dict[str, Any], environ: Mapping[str, s
         case "call":
             return _name_chat(host, event, told)
         case "rest":
-            from mcp_compaction.program import start_recording  # which other events do without
-
-            start_recording((host, event), told, environ)
+            _record_apart((host, event), told, environ)
             return ""
         case "prompt":
             return _show_pins(host, event, told, environ)
@@ -136,6 +134,24 @@ def _name_chat(host: str, event: str, told: dict[str, Any]) -> str:
     arguments = {**cast("dict[str, Any]", given), "session": f"{host}:{chat}"}
     more = {"hookEventName": event, "tool_input": arguments}  # all: they replace the call's own
     return json.dumps({"hookSpecificOutput": more})
+
+
+def _record_apart(argv: Sequence[str], told: dict[str, Any], environ: Mapping[str, str]) -> None:
+    """Record in another process: the host reads nothing of it, and so need not wait."""
+    from subprocess import DEVNULL, PIPE, Popen  # which other events do without
+
+    from mcp_compaction.program import start_python
+
+    with Popen(
+        (*start_python("from mcp_compaction.cli.hook import record_apart as r; r()"), *argv),
+        stdin=PIPE,
+        stdout=DEVNULL,
+        stderr=DEVNULL,
+        env=environ,
+        start_new_session=True,
+    ) as process:
+        process.returncode = 0  # nobody waits for it
+        cast("IO[bytes]", process.stdin).write(json.dumps(told).encode())
 
 
 def record_apart() -> None:

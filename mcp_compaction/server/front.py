@@ -27,7 +27,6 @@ _CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 # Their hooks call with the first prompt, and the user waits for them.
 _CALLS_SOON = frozenset({"codex-mcp-client"})
 _HOOK = "host_event"
-_MODELS_CALL = "callId"  # which no hook of theirs has
 _LISTEN = "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
@@ -63,7 +62,6 @@ class Front:
     own answer to that one is for nobody. So do the hooks with which a new chat begins: `has_pins`
     tells whether they would have to be told anything. `quiet` names the events whose hooks hear
     nothing before the SDK is there: commands of ours show the pins at a start, and record the end.
-    `at_rest` records what a hook tells at the end of a turn, of a host that would wait for the SDK.
     """
 
     def __init__(
@@ -71,13 +69,10 @@ class Front:
         answers: Mapping[Era, Answers],
         has_pins: Callable[[], bool] = lambda: True,
         quiet: Container[str] = (),
-        at_rest: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
         self._answers = answers
         self._has_pins = has_pins
         self._quiet = quiet
-        self._at_rest = at_rest
-        self._calls_soon = False
         self._era: Era | None = None
         self._is_over = False
         self._is_new_chat = False  # in a project without pins
@@ -115,8 +110,7 @@ class Front:
         is_urgent = False
         if method == "initialize":
             known = {**known, "protocolVersion": _negotiate(fields["params"])}
-            self._calls_soon = fields["params"]["clientInfo"]["name"] in _CALLS_SOON
-            is_urgent = self._calls_soon
+            is_urgent = fields["params"]["clientInfo"]["name"] in _CALLS_SOON
         is_opening = self._era is None
         if is_opening:
             self._era = era
@@ -131,9 +125,6 @@ class Front:
         event = _read_event(fields)
         if str(event.get("event")) in self._quiet:
             # What it might have been told is looked for again at the next event.
-            return Taken(self._say_nothing(era, fields["id"]), is_passed_on=False, is_urgent=False)
-        if self._calls_soon and self._at_rest is not None and event.get("event") == "Stop":
-            self._at_rest(event)
             return Taken(self._say_nothing(era, fields["id"]), is_passed_on=False, is_urgent=False)
         if self._begins_without_pins(event):
             self._unheard.append(fields["id"])
@@ -161,9 +152,7 @@ def _read_event(fields: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     call = cast("dict[str, Any]", params)
     told: object = call.get("arguments")
-    meta: object = call.get("_meta")
-    is_models = isinstance(meta, dict) and _MODELS_CALL in meta
-    is_hook = call.get("name") == _HOOK and isinstance(told, dict) and not is_models
+    is_hook = call.get("name") == _HOOK and isinstance(told, dict)
     return cast("dict[str, Any]", told) if is_hook else {}
 
 
@@ -193,7 +182,6 @@ def read_front(
     fault: str = "",
     has_pins: Callable[[], bool] = lambda: True,
     quiet: Container[str] = (),
-    at_rest: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Front:
     """A front for that set of tools; `fault`: what is wrong with the settings, told at once."""
     answers: dict[Era, dict[str, dict[str, Any]]] = json.loads(
@@ -202,7 +190,7 @@ def read_front(
     if fault:
         for opening in (answers["legacy"]["initialize"], answers["modern"]["server/discover"]):
             opening["instructions"] = f"{OUT_OF_ORDER}{fault}"
-    return Front(answers, has_pins, quiet, at_rest)
+    return Front(answers, has_pins, quiet)
 
 
 def _era_of(fields: Mapping[str, Any]) -> Era | None:

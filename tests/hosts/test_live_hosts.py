@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
@@ -380,19 +379,6 @@ def test_in_codex_all_that_was_said_is_recorded_also_by_subagents(tmp_path: Path
         said = items_in(host.home)
         assert len({path for path, _ in said}) == 3  # of two chats and a subagent
         wait_for(lambda: {one for _, one in said} <= items_kept(tmp_path))
-
-
-def test_the_answer_of_a_run_of_codex_that_is_over_at_once_is_recorded(tmp_path: Path) -> None:
-    with serve_model(ScriptedModel(Step(f"{LAST} 1"))) as model:
-        Codex(tmp_path, model).run("Hello.")
-
-    def is_kept() -> bool:
-        try:
-            return len(answers_kept(tmp_path)) == 1
-        except (ValueError, sqlite3.OperationalError):  # the store is just being made
-            return False
-
-    wait_for(is_kept)
 
 
 def items_in(home: Path) -> set[tuple[Path, str]]:

@@ -159,24 +159,6 @@ def test_a_hook_to_which_nothing_is_told_yet_is_answered_and_loads_nothing(era: 
     assert reply_of(one, modern(other) if is_modern else other) is None
 
 
-@pytest.mark.parametrize("client", ["codex-mcp-client", "other"])
-def test_the_end_of_a_turn_of_codex_is_recorded_beside_and_waits_for_nothing(client: str) -> None:
-    recorded: list[Any] = []
-    one = Front(json.loads(file_of(False, True).read_bytes()), at_rest=recorded.append)
-    reply_of(
-        one, request(0, "initialize", HELLO | {"clientInfo": {"name": client, "version": "1"}})
-    )
-    hook = told("Stop")
-    by_model = call(8, "host_event", event="Stop", session_id="s")
-    by_model["params"]["_meta"] = {"callId": "call_1"}
-    is_codex = client == "codex-mcp-client"
-    assert (reply_of(one, hook) is not None) == is_codex
-    assert [event["event"] for event in recorded] == ["Stop"] * is_codex
-    assert reply_of(one, by_model) is None  # whose word is the SDK's to judge
-    assert one.take(json.dumps(hook), is_cold=False).reply is None
-    assert len(recorded) == is_codex
-
-
 def test_the_wish_to_hear_of_changes_is_acknowledged_at_once_and_once() -> None:
     one = front()
     reply_of(one, DISCOVER)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 from mcp_compaction.cli.console.screen import Screen
 from mcp_compaction.lexicon import read_hooked
-from mcp_compaction.program import start_recording, typed_command
+from mcp_compaction.program import typed_command
 from mcp_compaction.server.front import read_front
 from mcp_compaction.server.wire import Wire, claim
 from mcp_compaction.settings_file import PREFIX, VIEWS, has_settings
@@ -133,7 +133,6 @@ def _serve_over_stdio(wire: Wire, call: Invocation) -> int:
         wish.fault if wish else "",
         (lambda: True) if wish else partial(_has_pins, call),
         _quiet_events(call, has_previews=wish is not None),
-        partial(_record_beside, call, wish.project if wish else ""),
     )
     wire.open(front)
     if not wire.wait_for_work(_patience(call)):
@@ -160,17 +159,6 @@ def _quiet_events(call: Invocation, *, has_previews: bool) -> Collection[str]:
     heard = {"prompt", "work", "task", "rest", *(() if has_previews else ("result",))}
     hooks = _events_of_host(call)
     return {hook["event"] for hook in hooks if hook["way"] == "tool" and hook["moment"] in heard}
-
-
-def _record_beside(call: Invocation, project: str, event: Mapping[str, object]) -> None:
-    """Record what Codex tells at the end of a turn, in a process that outlives this one."""
-    from mcp_compaction.hosts.hook_notes import RunNotes
-
-    RunNotes(call.environ).note("codex", str(event["event"]))  # which doctor tells
-    named = {"HOME": call.args.home, "PROJECT": call.args.project or project}
-    given = {f"{PREFIX}{name}": value for name, value in named.items() if value}
-    told = {**event, "cwd": str(Path.cwd())}
-    start_recording(("codex", str(event["event"])), told, {**call.environ, **given})
 
 
 def _events_of_host(call: Invocation) -> list[dict[str, str]]:
