@@ -98,11 +98,11 @@ def check_requests(model: ScriptedModel) -> None:
 Run = Callable[[Path, ScriptedModel], Callable[[str], object]]
 """Starts a host in a folder; what runs one turn of it."""
 
+
 HOSTS: dict[str, Run] = {
     "claude-code": lambda folder, model: ClaudeCode(folder, model, has_module=False).run,
     "claude-code with its plugin": lambda folder, model: ClaudeCode(folder, model).run,
     "codex": lambda folder, model: Codex(folder, model).run,
-    "codex in code mode": lambda folder, model: Codex(folder, model, named=CODE_MODE).run,
     "opencode": lambda folder, model: OpenCode(folder, model).run,
     "gemini": lambda folder, model: Gemini(folder, model).run,
 }
@@ -125,6 +125,14 @@ def test_a_host_holds_what_pins_say_and_one_call_is_let_past_once(
         assert "mcp-compaction pins check p1 --once" in model.requests[-1]
     # One answer a call, where the plugin has a hook, too.
     assert [note.verdict for note in read_held(home)] == [*VERDICTS, "allowed", "deny"]
+
+
+def test_in_code_mode_what_a_script_of_codex_has_run_counts(tmp_path: Path) -> None:
+    home = pin(tmp_path)
+    with serve_model(ScriptedModel(*STEPS[:-3], Step("done"))) as model:
+        Codex(tmp_path, model, named=CODE_MODE).run("Go.")
+        check_requests(model)
+    assert [note.verdict for note in read_held(home)] == VERDICTS[:-1]
 
 
 def test_the_plugin_alone_holds_calls_of_agents_and_subagents(
