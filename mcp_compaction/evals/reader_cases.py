@@ -14,7 +14,8 @@ from mcp_compaction.evals.subject import Subject, subject
 from mcp_compaction.ports import TokenCounter
 
 WAYS = ("keep last", "first 100, to 500", "first 200 each", "novelty")
-_FINDINGS = ("number", "id", "path", "decision", "reversal", "error", "answer")
+_OF_SESSIONS = ("number", "id", "path", "decision", "reversal", "error")
+_FINDINGS = (*_OF_SESSIONS, "answer", "search", "receipt", "talk")
 _TESTS: dict[str, Literal["words", "exact", "path", "close"]] = {
     "words": "words",
     "exact": "exact",

@@ -45,11 +45,12 @@ def test_a_model_on_this_machine_is_asked_without_a_budget(
     assert len(json.loads(answers.read_text())) == asked
 
 
-def test_generated_sessions_are_asked_about(shell: Shell) -> None:
+@pytest.mark.parametrize("flag", ["--sessions", "--findings"])
+def test_generated_sessions_are_asked_about(shell: Shell, flag: str) -> None:
     with endpoint("ok") as served:
         served.answer = lambda _: "UNKNOWN"
         at = ("--reader", f"{served.url}/v1", "--model", "model-x", "--price", "1,2")
-        ran = shell.bare("eval", "read", "--sessions", "1", "--questions", "3", *at, "--json")
+        ran = shell.bare("eval", "read", flag, "1", "--questions", "3", *at, "--json")
     found = ran.json()
     ways = {one["way"] for one in found["readings"]}
     assert {"mcp-compaction", "mcp-compaction, may recall", "first 100, to 500"} <= ways

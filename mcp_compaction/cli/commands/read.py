@@ -17,6 +17,7 @@ from mcp_compaction.cli.console.screen import make_teller
 from mcp_compaction.counters.o200k import best_counter
 from mcp_compaction.errors import InputError
 from mcp_compaction.evals.corpora import locomo
+from mcp_compaction.evals.findings import make_findings
 from mcp_compaction.evals.reader import ReadCase, Reader, ReadingReport, read_cases, table_of
 from mcp_compaction.evals.reader_cases import cases_of
 from mcp_compaction.evals.scenarios import make_sessions
@@ -69,6 +70,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sessions", metavar="N", type=int, default=0, help="generate so many sessions"
     )
+    parser.add_argument(
+        "--findings", metavar="N", type=int, default=0, help="and so many of what tools found"
+    )
     parser.add_argument("--seed", metavar="N", type=int, default=1, help="what they are drawn from")
     parser.add_argument("--locomo", metavar="FILE", type=Path, help="LoCoMo's chats, as JSON")
     parser.add_argument(
@@ -87,7 +91,8 @@ async def run(call: Invocation) -> int:
     args, screen = call.args, call.screen
     for flag in ("limit", "calls", "questions"):
         check_count(f"--{flag}", getattr(args, flag))
-    check_count("--sessions", args.sessions, 0)
+    for flag in ("sessions", "findings"):
+        check_count(f"--{flag}", getattr(args, flag), 0)
     counter = best_counter()
     reader = _make_reader(call, counter)
     tell = make_teller(quiet=args.json)
@@ -96,7 +101,7 @@ async def run(call: Invocation) -> int:
     )
     tell("")
     if not report.readings and not report.stopped:
-        raise InputError("nothing could be asked; name a host, a path, --sessions or --locomo.")
+        raise InputError("nothing could be asked; name a host, a path, --findings or --locomo.")
     if args.json:
         rows = [
             one.model_dump(mode="json", exclude={"took": {"__all__": {"text"}}})
@@ -123,6 +128,7 @@ async def _cases(call: Invocation, counter: TokenCounter) -> AsyncIterator[ReadC
     args = call.args
     made = [
         *make_sessions(args.seed, args.sessions, _TOKENS),
+        *make_findings(args.seed, args.findings),
         *(locomo(args.locomo) if args.locomo else ()),
     ]
     count = lru_cache(200_000)(counter.count)
