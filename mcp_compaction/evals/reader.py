@@ -139,6 +139,7 @@ class Reader:
     price: SummaryPrice | None = None
     most_cost: float | None = None  # dollars
     most_calls: int | None = None
+    only: Sequence[str] = ()  # the ways whose views are read; all, where none is named
     answers: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     keep: Callable[[], None] = lambda: None  # the answers, where they outlast the run
     seconds: float = 300.0  # for one call
@@ -222,7 +223,7 @@ async def read_cases(cases: AsyncIterator[ReadCase], reader: Reader, tell: Tell)
     await anyio.to_thread.run_sync(reader.backend.load)
     try:
         async for case in cases:
-            ways = [*case.views, *([WITH_RECALL] if PRODUCT in case.views else [])]
+            ways = reader.only or [*case.views, *([WITH_RECALL] if PRODUCT in case.views else [])]
             number_of_ways[case.name] = len(ways)
             for place, way in enumerate(ways):
                 spent = f", ${reader.spent:.2f}" if reader.price is not None else ""
@@ -279,10 +280,9 @@ def _wanted_in(said: str) -> str:
 def table_of(report: ReadingReport) -> Table:
     """A row for each way: what was answered rightly by kind of question, and what it took."""
     found = report.whole
-    kinds = list(dict.fromkeys(one.kind for one in found))
-    asked = {kind: len({(o.case, o.number) for o in found if o.kind == kind}) for kind in kinds}
+    asked = Counter(one.kind for one in found if one.way == found[0].way)
     costs = ["dollars"] if report.spent is not None else []
-    titles = [f"{kind} ({asked[kind]})" for kind in kinds]
+    titles = [f"{kind} ({asked[kind]})" for kind in asked]
     rows = [("", *titles, "all", "recalled", "tokens read", "written", "seconds", *costs)]
     for way in dict.fromkeys(one.way for one in found):
         of_way = [one for one in found if one.way == way]
@@ -290,7 +290,7 @@ def table_of(report: ReadingReport) -> Table:
         rows.append(
             (
                 way,
-                *(_share([one for one in of_way if one.kind == kind]) for kind in kinds),
+                *(_share([one for one in of_way if one.kind == kind]) for kind in asked),
                 _share(of_way),
                 str(sum(one.recalled for one in of_way)),
                 kilo(sum(one.read for one in took)),

@@ -57,9 +57,9 @@ def node_modules() -> Path | None:
     return folder if (folder / "node-llama-cpp" / "dist" / "index.js").is_file() else None
 
 
-def find() -> Installed:
+def find(other_weights: Path | None = None) -> Installed:
     """All parts of the real model; skips the test, saying what to install, where one is missing."""
-    node, modules, gguf = shutil.which("node"), node_modules(), weights()
+    node, modules, gguf = shutil.which("node"), node_modules(), other_weights or weights()
     if node is None:
         pytest.skip(f"no real model: node is not on the path; install it, then {INSTALL}")
     if gguf is None:
@@ -70,9 +70,9 @@ def find() -> Installed:
 
 
 @contextmanager
-def serve(*flags: str) -> Generator[RealModel]:
+def serve(*flags: str, other_weights: Path | None = None) -> Generator[RealModel]:
     """The model's server as a child, until the block is left."""
-    parts = find()
+    parts = find(other_weights)
     command = [parts.node, str(SERVER), "--modules", str(parts.modules), *flags, str(parts.weights)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"

@@ -72,9 +72,10 @@ function fitted(tokens, most) {
     return tokens;
 }
 
+/** Read all but what the request before began with too. */
 async function readIn(tokens, isGone) {
-    await sequence.clearHistory();
-    for (let at = 0; at < tokens.length && !isGone(); at += batchSize)
+    await sequence.adaptStateToTokens(tokens, false);
+    for (let at = sequence.nextTokenIndex; at < tokens.length && !isGone(); at += batchSize)
         await sequence.evaluateWithoutGeneratingNewTokens(tokens.slice(at, at + batchSize));
 }
 
