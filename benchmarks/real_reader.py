@@ -114,7 +114,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     weights = join_parts(asked.parts)
     cases = asyncio.run(choose_cases(asked.transcripts, asked.most, counter))
     try:
-        with serve("--context", str(CONTEXT), other_weights=weights) as model:
+        flags = ("--keep-prefix", "--context", str(CONTEXT))
+        with serve(*flags, other_weights=weights) as model:
             reader = Reader(
                 OpenAiBackend(Endpoint(f"{model.url}/v1", MODEL, environment_key=lambda: None)),
                 counter.count,

@@ -1,7 +1,7 @@
 // One small real model behind the Messages API and chat completions, on 127.0.0.1.
 //
 //   node serve.mjs --modules NODE_MODULES [--context 2048] [--threads 1] [--cut-silently]
-//                  [--grammar GBNF] WEIGHTS
+//                  [--keep-prefix] [--grammar GBNF] WEIGHTS
 //
 // Prints {"port": N, "context": N} as one line and ends when its stdin closes.
 
@@ -19,6 +19,7 @@ const {values: flags, positionals: [weights]} = parseArgs({
         // One thread: two that wait for each other crawl when something else wants the second core.
         threads: {type: "string", default: "1"},
         grammar: {type: "string"},
+        "keep-prefix": {type: "boolean", default: false},
         "cut-silently": {type: "boolean", default: false}
     }
 });
@@ -72,9 +73,10 @@ function fitted(tokens, most) {
     return tokens;
 }
 
-/** Read all but what the request before began with too. */
+/** Read all, or all but what the request before began with too. */
 async function readIn(tokens, isGone) {
-    await sequence.adaptStateToTokens(tokens, false);
+    if (flags["keep-prefix"]) await sequence.adaptStateToTokens(tokens, false);
+    else await sequence.clearHistory(); // an answer never depends on who asked before
     for (let at = sequence.nextTokenIndex; at < tokens.length && !isGone(); at += batchSize)
         await sequence.evaluateWithoutGeneratingNewTokens(tokens.slice(at, at + batchSize));
 }
