@@ -29,31 +29,31 @@ PACKAGE = Path(__file__).parents[1] / "mcp_compaction"
 MOST_LINES, MOST_NAMED, MOST_KINDS, MOST_SIGNS = 12_000, 100, 12, 300
 # The lines of Python that each room may have: its top folder, and "." for the modules beside them.
 MOST_BY_ROOM = {
-    ".": 3_154,
+    ".": 3_135,
     "adapters": 2_858,
     "api": 566,
     "audit": 1_422,
     "checks": 1_944,
-    "cli": 7_128,
-    "compactor": 4_920,
-    "core": 16_687,
+    "cli": 7_138,
+    "compactor": 4_926,
+    "core": 16_686,
     "counters": 195,
     "demo": 377,
-    "evals": 3_769,
+    "evals": 3_865,
     "formats": 2_996,
     "gateway": 3_491,
     "hosts": 6_137,
     "lexicon": 779,
-    "model": 1_241,
+    "model": 1_242,
     "sending": 575,
-    "server": 4_879,
+    "server": 4_867,
     "store": 9_816,
     "summarizers": 887,
     "tools": 1_464,
     "view_service": 220,
     "viewer": 399,
 }
-MOST_IN_ALL = 75_904
+MOST_IN_ALL = 75_985
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()
