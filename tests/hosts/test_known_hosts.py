@@ -149,7 +149,6 @@ def test_its_calls_are_checked_before_they_run(host: MadeUpHost) -> None:
 # No module but its own names a host
 
 ALL_THE_SAME = {
-    "cli/commands/serve.py": "records what ended a turn of one host",
     "cli/commands/install.py": "says what else stands in the host that has a module of ours",
     "cli/console/setup.py": "looks that host over",
     "cli/console/repositories.py": "every command runs it first, and has no time for a table",
