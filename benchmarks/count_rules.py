@@ -36,7 +36,7 @@ MOST_BY_ROOM = {
     "checks": 1_944,
     "cli": 7_138,
     "compactor": 4_926,
-    "core": 16_686,
+    "core": 16_690,
     "counters": 195,
     "demo": 377,
     "evals": 3_865,
@@ -53,7 +53,7 @@ MOST_BY_ROOM = {
     "view_service": 220,
     "viewer": 399,
 }
-MOST_IN_ALL = 75_985
+MOST_IN_ALL = 75_989
 MOST_IN_MODULE, MOST_IN_FUNCTION = 500, 60  # lines
 # Modules that are longer still; one that has been cut to size leaves this list.
 LONG_MODULES: frozenset[str] = frozenset()

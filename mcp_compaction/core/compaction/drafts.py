@@ -27,7 +27,7 @@ from mcp_compaction.core.log.conversation import (
     has_conversation,
     host_summary_in,
 )
-from mcp_compaction.core.log.ledger import index_of
+from mcp_compaction.core.log.ledger import INDEXED, index_of
 from mcp_compaction.core.text.injection import is_planted
 from mcp_compaction.core.text.patterns import pattern_of
 from mcp_compaction.core.tokens import CountTokens
@@ -52,7 +52,6 @@ from mcp_compaction.model import (
 
 # An account tells commands and errors line by line: an index beside it lists files.
 _BESIDE_ACCOUNT: tuple[IndexKind, ...] = ("file",)
-_ALONE: tuple[IndexKind, ...] = ("file", "command", "error")
 OF_HOST = "in the host's summary"
 _TAG = pattern_of(r"</?(\w+)>")  # as Gemini CLI heads the parts of a summary
 
@@ -83,7 +82,9 @@ def request_for(
             must_keep(messages, inputs.plan_ref),
             join(memory_lines(memory), _name_summary(messages)),
         ),
-        index=index_of(messages, inputs.found, later, _ALONE if is_alone else _BESIDE_ACCOUNT),
+        index=index_of(
+            messages, inputs.found, later, tuple(INDEXED) if is_alone else _BESIDE_ACCOUNT
+        ),
         earlier=tuple(m for m in inputs.messages if m.seq < messages[0].seq),
         later=later,
         is_newest=is_newest,

@@ -119,13 +119,16 @@ def _effects_of_known(known: FileChange, rest: Sequence[str], command: Command) 
             to = last if len(old) == 1 else join(last, path.rpartition("/")[2])
             yield Effect("move", path, by, to=to)
     elif known.does != "move":
-        deed = cast("Deed", known.does)
         for path, where in zip(files, placed, strict=True):
-            # What is copied into a folder has its own name there.
-            into = [one for one in rest if not one.startswith("-") and one != path]
-            inside = [join(where, one.rstrip("/").rpartition("/")[2]) for one in into]
-            is_folder = deed == "write" and path.endswith("/") and bool(inside)
-            yield from (Effect(deed, one, by) for one in (inside if is_folder else [where]))
+            is_folder = known.does == "write" and path.endswith("/")
+            inside = _copies_in(where, path, rest) if is_folder else []
+            yield from (Effect(cast("Deed", known.does), one, by) for one in inside or [where])
+
+
+def _copies_in(where: str, folder: str, rest: Sequence[str]) -> list[str]:
+    """What is copied into a folder, as it is named there."""
+    copied = (one for one in rest if not one.startswith("-") and one != folder)
+    return [join(where, one.rstrip("/").rpartition("/")[2]) for one in copied]
 
 
 def _operands(known: FileChange, rest: Sequence[str]) -> list[str]:

@@ -235,7 +235,7 @@ def _name_of(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-_RANKS: dict[IndexKind, int] = {"file": 1, "command": 1, "error": 2}
+INDEXED: dict[IndexKind, int] = {"file": 1, "command": 1, "error": 2}
 """The kinds of things that an index lists; of ids, addresses and numbers digests and calls tell."""
 
 _Thing = tuple[IndexKind, str]
@@ -245,7 +245,7 @@ def index_of(
     messages: Sequence[Message],
     found: dict[int, tuple[Finding, ...]],
     later: Sequence[Message] = (),
-    kinds: Collection[IndexKind] = ("file", "command", "error"),
+    kinds: Collection[IndexKind] = tuple(INDEXED),
 ) -> tuple[IndexItem, ...]:
     """The mechanical list of a span: the files that calls touched, commands and errors, each once,
     with what was done to it and where; how files stand is told by what came later too."""
@@ -301,7 +301,7 @@ def _notes_of(ledger: Ledger) -> dict[_Thing, tuple[str, str]]:
 
 def usefulness_of(item: IndexItem) -> int:
     """The rank of an item, most useful first: what was changed, then by kind."""
-    return 0 if is_changed_file(item) else _RANKS[item.kind]
+    return 0 if is_changed_file(item) else INDEXED[item.kind]
 
 
 def is_changed_file(item: IndexItem) -> bool:
